@@ -1,0 +1,129 @@
+import { StringDecoder } from 'node:string_decoder';
+import { Screen } from './screen.ts';
+import { Spill, type SpillOptions } from './spill.ts';
+
+/** V0 §5.1: a terminal of 1000 columns and 1000 rows with 10,000 lines above it. */
+export const COLUMNS = 1000;
+export const ROWS = 1000;
+const HISTORY_LINES = 10_000;
+/** Live output is cut into pieces of at most this many characters. */
+const MAX_EMIT_CHARS = 16_384;
+
+/** Output that has not been reported before. */
+export interface OutputPart {
+  readonly text: string;
+  /** Lines that went out of the history before anybody saw them. */
+  readonly droppedLines: number;
+  readonly keptLines: number;
+}
+
+export interface OutputFile {
+  readonly path: string;
+  readonly bytes: number;
+  readonly isWhole: boolean;
+}
+
+/** Everything a session's terminal shows: rendered for reports, raw for the file, live for whoever listens. */
+export class Output {
+  readonly #screen = new Screen({ columns: COLUMNS, rows: ROWS, historyLines: HISTORY_LINES });
+  readonly #spillOptions: SpillOptions;
+  readonly #flow: { readonly pause: () => void; readonly resume: () => void };
+  #spill: Spill | undefined;
+  #emit: ((text: string) => void) | undefined;
+  #decoder = new StringDecoder('utf8');
+  #lastOutputAt = 0;
+  #isUnseen = false;
+  /** Lines, counted from the start of the command, that reports have covered. */
+  #reportedLines = 0;
+
+  constructor(spill: SpillOptions, flow: { readonly pause: () => void; readonly resume: () => void }) {
+    this.#spillOptions = spill;
+    this.#flow = flow;
+  }
+
+  /** A command begins. What background jobs printed since the last one stays and is reported with it (V0 §5.7). */
+  begin(name: string, emit: ((text: string) => void) | undefined, isHidden: boolean): void {
+    this.#lastOutputAt = performance.now();
+    this.#emit = emit;
+    this.#decoder = new StringDecoder('utf8');
+    this.#spill = isHidden ? undefined : new Spill(this.#spillOptions, `${name}.log`, this.#flow.resume);
+  }
+
+  /** The command's last report has been made. */
+  end(): void {
+    this.#emit = undefined;
+    this.#spill?.close();
+    this.#spill = undefined;
+    this.#reportedLines = 0;
+    this.#screen.reset();
+  }
+
+  write(chunk: Buffer): void {
+    this.#lastOutputAt = performance.now();
+    this.#isUnseen = true;
+    this.#screen.write(chunk);
+    if (this.#spill?.add(chunk) === false) this.#flow.pause();
+    if (this.#emit) this.#emitText(this.#decoder.write(chunk), this.#emit);
+  }
+
+  get file(): OutputFile | undefined {
+    const spill = this.#spill;
+    return spill?.path === undefined ? undefined : { path: spill.path, bytes: spill.keptBytes, isWhole: spill.isWhole };
+  }
+
+  /** What is new since the last report, without the echo of `typed`; blank lines around it are not part of it. */
+  take(typed: string | undefined): OutputPart {
+    const { text, droppedLines, keptLines } = this.#screen.take();
+    const unseen = Math.max(0, droppedLines - this.#reportedLines);
+    this.#reportedLines = droppedLines + keptLines;
+    return { text: trimmed(withoutEcho(text, typed)), droppedLines: unseen, keptLines };
+  }
+
+  /**
+   * Calls `onSilence` once nothing visible has changed for `limitMs`: output that leaves the screen as it was counts as silence.
+   */
+  watchSilence(limitMs: number, onSilence: () => void): { stop(): void } {
+    let changedAt = performance.now();
+    let signature = this.#screen.signature();
+    this.#isUnseen = false;
+    const check = (): void => {
+      if (this.#isUnseen) {
+        this.#isUnseen = false;
+        const now = this.#screen.signature();
+        if (now !== signature) changedAt = this.#lastOutputAt;
+        signature = now;
+      }
+      const left = changedAt + limitMs - performance.now();
+      if (left <= 0) onSilence();
+      else timer = setTimeout(check, Math.ceil(left));
+    };
+    let timer = setTimeout(check, limitMs);
+    return { stop: () => clearTimeout(timer) };
+  }
+
+  #emitText(text: string, emit: (text: string) => void): void {
+    for (let at = 0; at < text.length;) {
+      const end = pieceEnd(text, at);
+      emit(text.slice(at, end));
+      at = end;
+    }
+  }
+}
+
+/** The end of a piece that does not split a surrogate pair. */
+function pieceEnd(text: string, from: number): number {
+  const end = Math.min(text.length, from + MAX_EMIT_CHARS);
+  const isPairSplit = end < text.length && (text.charCodeAt(end - 1) & 0xfc00) === 0xd800;
+  return isPairSplit ? end - 1 : end;
+}
+
+/** The terminal echoes what is typed: that is no output of the program (V0 §5.3). */
+function withoutEcho(text: string, typed: string | undefined): string {
+  if (typed === undefined || typed === '') return text;
+  return text.startsWith(typed) ? text.slice(typed.length) : text;
+}
+
+/** Blank lines around the text go, as does white space at its end; the first line keeps its indentation. */
+function trimmed(text: string): string {
+  return text.trimEnd().replace(/^(?:[ \t]*\n)+/, '');
+}

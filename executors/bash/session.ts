@@ -1,0 +1,366 @@
+import type { ActionContext, ActionResult } from '../../src/dispatch/executor.ts';
+import type { RunAction } from '../../src/protocol/actions.ts';
+import {
+  DEFAULT_METADATA,
+  errorObservation,
+  type RunMetadata,
+  runObservation,
+  truncateContent,
+} from '../../src/protocol/observations.ts';
+import { endProcesses, signalProcess } from '../../src/sandbox/processes.ts';
+import { existingDirectory, findPython, logicalDirectory } from './directories.ts';
+import { keyBytes } from './keys.ts';
+import { Output } from './output.ts';
+import { Shell, type ShellOptions, type ShellOutcome } from './shell.ts';
+import type { SpillOptions } from './spill.ts';
+import { splitCommands } from './split.ts';
+import * as texts from './texts.ts';
+import { quote, type ShellReport } from './wire.ts';
+
+export interface SessionOptions {
+  readonly shell: Omit<ShellOptions, 'cwd' | 'preamble' | 'hasStartupFiles' | 'onOutput'>;
+  readonly spill: SpillOptions;
+  readonly username: string;
+  /** Short host name (`\h`). */
+  readonly hostname: string;
+  /** Whole seconds without visible output after which a command that may not block is reported (V0 §5.2). */
+  readonly silenceSeconds: number;
+  /** What newline-separated commands in one action lead to. */
+  readonly multiCommand: 'reject' | 'run';
+}
+
+/** The command whose completion has not been reported yet. */
+interface Command {
+  readonly isHidden: boolean;
+  outcome: ShellOutcome | undefined;
+  /** How often it has been reported as not completed. */
+  reports: number;
+  /** Typed since the last report: its echo is not output. */
+  typed: string | undefined;
+  lastKey: string | undefined;
+  interrupts: number;
+  settled: Promise<void>;
+}
+
+type WaitEnd = 'completed' | 'silent' | 'timeout' | 'aborted';
+
+/** An answer is due within this time after the limit, even if the action had to queue (V0 §9.3: the client waits 5 s longer). */
+const QUEUE_GRACE_MS = 4000;
+/** `setTimeout` takes no more. */
+const MAX_TIMER_MS = 2 ** 31 - 1;
+const STOP_GRACE_MS = 700;
+/** The C-c that kills a program which ignored those before. */
+const KILLING_INTERRUPT = 3;
+/** Text put into the history list of the shell, in characters. */
+const MAX_HISTORY_CHARS = 16_384;
+
+/** One named shell and the command in it (V0 §5). Actions come one at a time. */
+export class Session {
+  readonly created = new Date();
+  lastUsed = new Date();
+  readonly #options: SessionOptions;
+  readonly #output: Output;
+  #shell: Shell | undefined;
+  #starting: Promise<Shell> | undefined;
+  #cwd: string;
+  #exports = '';
+  #command: Command | undefined;
+  #restartNote = '';
+  #isClosed = false;
+  readonly #leaders = new Set<number>();
+
+  constructor(options: SessionOptions, cwd: string) {
+    this.#options = options;
+    this.#cwd = cwd;
+    this.#output = new Output(options.spill, {
+      pause: () => this.#shell?.pause(),
+      resume: () => this.#shell?.resume(),
+    });
+  }
+
+  /** The working directory after the last command that completed. */
+  get cwd(): string {
+    return this.#cwd;
+  }
+
+  get pid(): number | undefined {
+    return this.#shell?.pid;
+  }
+
+  get isRunning(): boolean {
+    return this.#command !== undefined && this.#command.outcome === undefined;
+  }
+
+  get isStarting(): boolean {
+    return this.#starting !== undefined;
+  }
+
+  /** Starts the shell before the first command. */
+  async start(): Promise<void> {
+    await this.#readyShell();
+  }
+
+  async execute(action: RunAction, context: ActionContext): Promise<ActionResult> {
+    this.lastUsed = new Date();
+    const { args } = action;
+    const text = args.is_input && args.command.trim() !== '' ? args.command.replace(/[\r\n]+$/, '') : args.command.trim();
+    if (this.#command === undefined) return this.#executeIdle(action, text, context);
+    if (this.#command.outcome !== undefined) return this.#executeAfterCompletion(action, text, context);
+    if (text !== '' && !args.is_input) return this.#notExecuted(text, args.hidden);
+    const failure = text === '' ? undefined : this.#type(this.#command, text);
+    if (failure !== undefined) return { observation: errorObservation(failure) };
+    return this.#waitAndReport(this.#command, action, text, context);
+  }
+
+  /** Ends the shell and everything that was started from it. */
+  async stop(): Promise<void> {
+    this.#isClosed = true;
+    await this.#starting?.catch(() => undefined);
+    this.#shell?.kill();
+    await endProcesses({ sessions: this.#leaders }, STOP_GRACE_MS);
+    await this.#shell?.exited;
+  }
+
+  #executeIdle(action: RunAction, text: string, context: ActionContext): Promise<ActionResult> | ActionResult {
+    const { args } = action;
+    if (text === '') return { observation: answer(texts.NO_PREVIOUS_LOGS, args.hidden) };
+    if (args.is_input) return { observation: answer(texts.NO_PREVIOUS_INTERACTION, args.hidden) };
+    if (keyBytes(text) !== undefined) return { observation: this.#keyAtPrompt(text, args.hidden) };
+    return this.#run(action, text, context, '');
+  }
+
+  /** The command ended after its last report: nothing of it is lost, and input meant for it is not taken for a command. */
+  #executeAfterCompletion(action: RunAction, text: string, context: ActionContext): Promise<ActionResult> {
+    const command = this.#command as Command;
+    if (text === '' || action.args.is_input || keyBytes(text) !== undefined) {
+      return this.#completed(command, text, action.args.hidden, text === '' ? '' : texts.INPUT_NOT_SENT);
+    }
+    const rest = this.#output.take(command.typed).text;
+    this.#command = undefined;
+    return this.#run(action, text, context, rest);
+  }
+
+  async #run(action: RunAction, text: string, context: ActionContext, earlier: string): Promise<ActionResult> {
+    const { args } = action;
+    if (this.#options.multiCommand === 'reject') {
+      const commands = splitCommands(text);
+      if (commands.length > 1) {
+        const message = texts.multipleCommands(commands);
+        if (args.hidden) return { observation: answer(message, true) };
+        return { observation: errorObservation(message) };
+      }
+    }
+    const shell = await this.#readyShell();
+    this.#output.begin(context.actionId, args.hidden ? undefined : context.emit, args.hidden);
+    const command: Command = {
+      isHidden: args.hidden,
+      outcome: undefined,
+      reports: 0,
+      typed: undefined,
+      lastKey: undefined,
+      interrupts: 0,
+      settled: Promise.resolve(),
+    };
+    this.#command = command;
+    const isRemembered = !args.hidden && text.length <= MAX_HISTORY_CHARS;
+    command.settled = shell.run(text, isRemembered).then((outcome) => this.#settle(command, shell, outcome));
+    const result = await this.#waitAndReport(command, action, text, context);
+    if (earlier === '') return result;
+    const { observation } = result;
+    return { ...result, observation: { ...observation, content: joinParts(earlier, observation.content) } };
+  }
+
+  #settle(command: Command, shell: Shell, outcome: ShellOutcome): void {
+    command.outcome = outcome;
+    if (outcome.kind === 'reported') this.#cwd = logicalDirectory(shell.pid, outcome.report.pwd);
+  }
+
+  /** Types text or a key for the running program. @returns why it could not be typed */
+  #type(command: Command, text: string): string | undefined {
+    const key = keyBytes(text);
+    const isInterrupt = key === '\u0003';
+    command.interrupts = isInterrupt ? command.interrupts + 1 : 0;
+    command.lastKey = key === undefined ? undefined : text;
+    command.typed = key === undefined ? text : undefined;
+    if (command.interrupts >= KILLING_INTERRUPT) {
+      this.#killForeground();
+      return undefined;
+    }
+    const bytes = key ?? `${text.replaceAll('\n', '\r')}\r`;
+    if (this.#shell?.type(Buffer.from(bytes, 'utf8')) !== false) return undefined;
+    return 'The program does not read its input: what was typed before is still waiting, and more does not fit. Send C-c to interrupt it.';
+  }
+
+  #killForeground(): void {
+    const group = this.#shell?.foregroundGroup();
+    if (group === undefined) this.#shell?.kill();
+    else signalProcess(-group, 'SIGKILL');
+  }
+
+  async #waitAndReport(command: Command, action: RunAction, text: string, context: ActionContext): Promise<ActionResult> {
+    const end = await this.#wait(command, action, context);
+    const { hidden } = action.args;
+    switch (end) {
+      case 'completed':
+        return this.#completed(command, text, hidden, '');
+      case 'silent':
+        return this.#unfinished(command, text, texts.silenceSuffix(this.#options.silenceSeconds));
+      case 'timeout':
+        return this.#unfinished(command, text, texts.hardTimeoutSuffix(action.timeout ?? 0));
+      case 'aborted':
+        return this.#unfinished(command, text, context.signal.reason === 'shutdown' ? texts.SHUTDOWN_SUFFIX : texts.STOPPED_SUFFIX);
+    }
+  }
+
+  #wait(command: Command, action: RunAction, context: ActionContext): Promise<WaitEnd> {
+    return new Promise((resolve) => {
+      const timers: NodeJS.Timeout[] = [];
+      const finish = (end: WaitEnd): void => {
+        for (const timer of timers) clearTimeout(timer);
+        silence?.stop();
+        context.signal.removeEventListener('abort', onAbort);
+        resolve(end);
+      };
+      const onAbort = (): void => finish('aborted');
+      const silence = action.args.blocking
+        ? undefined
+        : this.#output.watchSilence(this.#options.silenceSeconds * 1000, () => finish('silent'));
+      if (action.timeout !== undefined) timers.push(setTimeout(() => finish('timeout'), hardLimit(action.timeout, context)));
+      void command.settled.then(() => finish('completed'));
+      if (context.signal.aborted) onAbort();
+      else context.signal.addEventListener('abort', onAbort, { once: true });
+    });
+  }
+
+  async #completed(command: Command, label: string, isHidden: boolean, note: string): Promise<ActionResult> {
+    const outcome = command.outcome as ShellOutcome;
+    const shell = this.#shell as Shell;
+    const part = this.#output.take(command.typed);
+    this.#command = undefined;
+    const exitCode = outcome.kind === 'reported' ? outcome.report.exitCode : outcome.exitCode;
+    let suffix = texts.completedSuffix(exitCode, command.lastKey?.startsWith('C-') ? command.lastKey : undefined);
+    if (command.interrupts >= KILLING_INTERRUPT) suffix += texts.KILLED_HINT;
+    if (outcome.kind === 'ended') suffix += await this.#restart(shell, outcome.exitCode);
+    suffix += this.#restartNote + note;
+    this.#restartNote = '';
+    const report = outcome.kind === 'reported' ? outcome.report : undefined;
+    const metadata = this.#metadata(exitCode, report, suffix, part.droppedLines > 0 ? texts.truncatedPrefix(part.keptLines) : '');
+    const result = this.#result(command, label, part.text, metadata, isHidden);
+    this.#output.end();
+    return result;
+  }
+
+  #unfinished(command: Command, label: string, suffix: string): ActionResult {
+    const part = this.#output.take(command.typed);
+    command.typed = undefined;
+    const prefix = command.reports > 0 ? texts.BELOW_PREFIX : '';
+    command.reports += 1;
+    const hint = command.interrupts === KILLING_INTERRUPT - 1 ? texts.STUBBORN_HINT : '';
+    const metadata = { ...DEFAULT_METADATA, prefix, suffix: suffix + hint };
+    return this.#result(command, label, part.text, metadata, false);
+  }
+
+  #notExecuted(text: string, isHidden: boolean): ActionResult {
+    const command = this.#command as Command;
+    const part = this.#output.take(command.typed);
+    command.typed = undefined;
+    const prefix = command.reports > 0 ? texts.BELOW_PREFIX : '';
+    command.reports += 1;
+    const metadata = { ...DEFAULT_METADATA, prefix, suffix: texts.notExecutedSuffix(isHidden ? '' : text) };
+    return { observation: runObservation({ command: isHidden ? '' : text, content: part.text, metadata, hidden: isHidden }) };
+  }
+
+  /** Cuts the content to V0's limit and names the file that has all of it. */
+  #result(command: Command, label: string, content: string, metadata: RunMetadata, hidden: boolean): ActionResult {
+    const isUncut = command.isHidden || hidden;
+    const cut = isUncut ? { text: content, truncated: false } : truncateContent(content);
+    const isShort = cut.truncated || metadata.prefix.startsWith('[Previous command outputs');
+    const file = isShort ? this.#output.file : undefined;
+    const suffix = file ? metadata.suffix + texts.fullOutputNote(file.path, file.bytes, file.isWhole) : metadata.suffix;
+    const observation = runObservation({ command: label, content: cut.text, metadata: { ...metadata, suffix }, hidden });
+    return { observation, ...(isShort ? { truncated: true } : {}), ...(file ? { output_file: file.path } : {}) };
+  }
+
+  #metadata(exitCode: number, report: ShellReport | undefined, suffix: string, prefix: string): RunMetadata {
+    const { username, hostname } = this.#options;
+    return {
+      exit_code: exitCode,
+      pid: report?.backgroundPid ?? -1,
+      username,
+      hostname,
+      working_dir: this.#cwd,
+      py_interpreter_path: findPython(report?.path ?? this.#options.shell.env['PATH'] ?? '', this.#cwd),
+      prefix,
+      suffix,
+    };
+  }
+
+  /** Nothing runs, so nothing is interrupted: the answer is what a prompt would give, and the shell is left alone. */
+  #keyAtPrompt(key: string, hidden: boolean): ReturnType<typeof runObservation> {
+    const exitCode = key === 'C-c' ? 130 : 0;
+    const metadata = this.#metadata(exitCode, undefined, texts.completedSuffix(exitCode, key), '');
+    return runObservation({ command: key, content: '', metadata, hidden });
+  }
+
+  async #readyShell(): Promise<Shell> {
+    if (this.#shell?.isAlive) return this.#shell;
+    if (this.#shell) this.#restartNote = await this.#restart(this.#shell, await this.#shell.exited);
+    this.#starting ??= this.#startShell().finally(() => (this.#starting = undefined));
+    return this.#shell?.isAlive ? this.#shell : this.#starting;
+  }
+
+  /** @returns the note that tells the agent */
+  async #restart(old: Shell, exitCode: number): Promise<string> {
+    if (this.#isClosed) return texts.STOPPED_SUFFIX;
+    this.#exports = old.exports;
+    const lost = this.#cwd;
+    try {
+      await this.#startShell();
+    } catch (error) {
+      return `\n[The shell itself has ended and no new one could be started: ${String(error)}. It is tried again with the next command.]`;
+    }
+    const why = `The shell itself has ended (${exitCode > 128 ? `killed by signal ${exitCode - 128}` : `exit code ${exitCode}`}).`;
+    return texts.restartedNote(why, this.#cwd, lost === this.#cwd ? undefined : lost);
+  }
+
+  async #startShell(): Promise<Shell> {
+    this.#cwd = existingDirectory(this.#cwd);
+    const preamble = `${PREAMBLE}${restoreExports(this.#exports)}\\builtin cd -- ${quote(this.#cwd)}`;
+    const options = { ...this.#options.shell, cwd: this.#cwd, preamble, onOutput: (chunk: Buffer) => this.#output.write(chunk) };
+    const shell = await Shell.start({ ...options, hasStartupFiles: true }).catch(() =>
+      // A start-up file that ends the shell must not cost the session.
+      Shell.start({ ...options, hasStartupFiles: false }),
+    );
+    this.#leaders.add(shell.pid);
+    this.#shell = shell;
+    this.#output.begin('', undefined, true);
+    this.#output.end();
+    return shell;
+  }
+}
+
+/** V0 §1.4 step 6. */
+const PREAMBLE = 'alias git="git --no-pager"\n';
+
+/** Variables that belong to the shell that had them. */
+const OWN_VARIABLES = /^(?:declare -[a-z]+|export) (?:PWD|OLDPWD|SHLVL|_|SHELLOPTS|BASHOPTS)(?:=|$)/;
+
+function restoreExports(exports: string): string {
+  const lines = exports.split('\n').filter((line) => !OWN_VARIABLES.test(line));
+  return lines.length === 0 ? '' : `${lines.join('\n')}\n`;
+}
+
+function answer(content: string, hidden: boolean): ReturnType<typeof runObservation> {
+  return runObservation({ command: '', content, metadata: DEFAULT_METADATA, hidden });
+}
+
+function joinParts(first: string, second: string): string {
+  return second === '' || first === '' ? first + second : `${first}\n${second}`;
+}
+
+/** Milliseconds from now to the hard limit; time spent in the queue shortens it only where the answer would come too late. */
+function hardLimit(timeoutSeconds: number, { arrivedAt }: ActionContext): number {
+  const limit = timeoutSeconds * 1000;
+  const waited = performance.now() - arrivedAt;
+  return Math.min(MAX_TIMER_MS, Math.max(0, Math.min(limit, limit + QUEUE_GRACE_MS - waited)));
+}

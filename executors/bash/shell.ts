@@ -1,0 +1,346 @@
+import { execFile } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
+import { chownSync, closeSync, constants, mkdtempSync, openSync, rmSync, write } from 'node:fs';
+import { Socket } from 'node:net';
+import { join } from 'node:path';
+import { StringDecoder } from 'node:string_decoder';
+import { promisify } from 'node:util';
+import { type IPty, spawn } from 'node-pty';
+import { descriptorTarget, readProcess, signalProcess } from '../../src/sandbox/processes.ts';
+import { barrier, commandLines, launchArguments, ReportReader, reportLine, setupLines, type ShellReport } from './wire.ts';
+
+export interface ShellOptions {
+  /** Must exist; the caller falls back to another directory. */
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  /** Account to switch to; undefined keeps the server's own. */
+  readonly account: { readonly uid: number; readonly gid: number; readonly name: string } | undefined;
+  /** Directory for the pipes' names, which exist only while the shell starts. */
+  readonly runtimeDir: string;
+  readonly columns: number;
+  readonly rows: number;
+  /** Shell text run once, after the start-up files; its output is not shown. */
+  readonly preamble: string;
+  /** Whether /etc/bash.bashrc and ~/.bashrc are read. */
+  readonly hasStartupFiles: boolean;
+  readonly onOutput: (chunk: Buffer) => void;
+}
+
+/** How a command, or the shell with it, ended. */
+export type ShellOutcome =
+  | { readonly kind: 'reported'; readonly report: ShellReport }
+  | { readonly kind: 'ended'; readonly exitCode: number };
+
+/** Start-up files that take longer are interrupted. */
+const STARTUP_LIMIT_MS = 10_000;
+/** After the report, the rest of the output is at most this late, unless something keeps the terminal from passing it on. */
+const BARRIER_LIMIT_MS = 1000;
+/** When the shell is looked at to see whether it is back at its prompt without having reported. */
+const FIRST_LOOK_MS = 1000;
+const LOOK_MS = 5000;
+const INPUT_RETRY_MS = 10;
+/** Input that the program does not read: beyond this it is refused. */
+const MAX_INPUT_QUEUE_BYTES = 1024 * 1024;
+
+interface Running {
+  readonly token: string;
+  readonly barrier: Buffer;
+  readonly finish: (outcome: ShellOutcome) => void;
+  report: ShellReport | undefined;
+  isBarrierSeen: boolean;
+  looks: number;
+  timer: NodeJS.Timeout | undefined;
+}
+
+/** One interactive bash on a terminal of its own. It runs one command at a time. */
+export class Shell {
+  readonly #options: ShellOptions;
+  readonly #pty: IPty;
+  readonly #commands: Socket;
+  readonly #reports: Socket;
+  readonly #reader = new ReportReader();
+  readonly #input: Buffer[] = [];
+  #inputBytes = 0;
+  #isWriting = false;
+  #running: Running | undefined;
+  #held: Buffer | undefined;
+  #status = 0;
+  #exit: number | undefined;
+  #pipeName: string;
+  readonly #exited: Promise<number>;
+
+  private constructor(options: ShellOptions, pty: IPty, pipes: Pipes) {
+    this.#options = options;
+    this.#pty = pty;
+    this.#pipeName = pipes.directory;
+    this.#commands = new Socket({ fd: pipes.command, readable: false, writable: true });
+    this.#reports = new Socket({ fd: pipes.report, readable: true, writable: false });
+    for (const socket of [this.#commands, this.#reports]) socket.on('error', () => socket.destroy());
+    const decoder = new StringDecoder('utf8');
+    this.#reports.on('data', (chunk) => this.#onReports(decoder.write(chunk)));
+    // node-pty's types know only strings; with a null encoding it hands over buffers.
+    pty.onData((chunk) => this.#onOutput(chunk as unknown as Buffer));
+    this.#exited = new Promise((resolve) => {
+      pty.onExit(({ exitCode, signal }) => resolve(this.#onExit(signal ? 128 + signal : exitCode)));
+    });
+  }
+
+  /** Starts bash and waits until it takes commands. Rejects when it cannot be started or ends at once. */
+  static async start(options: ShellOptions): Promise<Shell> {
+    const pipes = await makePipes(options);
+    let shell: Shell;
+    try {
+      shell = new Shell(options, spawnBash(options, pipes), pipes);
+    } catch (error) {
+      closeSync(pipes.command);
+      closeSync(pipes.report);
+      rmSync(pipes.directory, { recursive: true, force: true });
+      throw error;
+    }
+    try {
+      await shell.#setUp();
+      return shell;
+    } catch (error) {
+      shell.kill();
+      throw error;
+    } finally {
+      rmSync(pipes.directory, { recursive: true, force: true });
+    }
+  }
+
+  get pid(): number {
+    return this.#pty.pid;
+  }
+
+  get isAlive(): boolean {
+    return this.#exit === undefined;
+  }
+
+  /** Exported variables as shell text, for a successor. */
+  get exports(): string {
+    return this.#reader.exports;
+  }
+
+  /** Resolves with the exit code when bash is gone: 128 plus the number of a signal. */
+  get exited(): Promise<number> {
+    return this.#exited;
+  }
+
+  /** Runs a command; its output has all gone to `onOutput` when this resolves. Never rejects. */
+  run(command: string, isRemembered: boolean): Promise<ShellOutcome> {
+    const token = randomBytes(16).toString('hex');
+    return this.#await(token, commandLines(command, { token, status: this.#status, isRemembered }));
+  }
+
+  /** Types bytes on the terminal. @returns false when the program has not read what it got before and no more fits */
+  type(bytes: Buffer): boolean {
+    if (this.#inputBytes + bytes.length > MAX_INPUT_QUEUE_BYTES) return false;
+    this.#input.push(bytes);
+    this.#inputBytes += bytes.length;
+    this.#writeInput();
+    return true;
+  }
+
+  /** The process group that owns the terminal, undefined when it is the shell's own. */
+  foregroundGroup(): number | undefined {
+    const info = readProcess(this.pid);
+    return info && info.foreground > 1 && info.foreground !== info.group ? info.foreground : undefined;
+  }
+
+  /** Stops or resumes reading the terminal, which stops a program that prints. */
+  pause(): void {
+    this.#pty.pause();
+  }
+
+  resume(): void {
+    this.#pty.resume();
+  }
+
+  /** Ends bash itself at once; what it started may live on. */
+  kill(): void {
+    signalProcess(this.pid, 'SIGKILL');
+  }
+
+  async #setUp(): Promise<void> {
+    const lines = setupLines(this.#options);
+    const interrupt = setTimeout(() => this.type(Buffer.from('\u0003')), STARTUP_LIMIT_MS);
+    const kill = setTimeout(() => this.kill(), 2 * STARTUP_LIMIT_MS);
+    const token = randomBytes(16).toString('hex');
+    const outcome = await this.#await(token, lines + reportLine(token), false);
+    clearTimeout(interrupt);
+    clearTimeout(kill);
+    if (outcome.kind === 'ended') throw new Error(`bash ended with code ${outcome.exitCode} while it started`);
+    this.#status = 0;
+  }
+
+  #await(token: string, lines: string, isCommand = true): Promise<ShellOutcome> {
+    if (this.#exit !== undefined) return Promise.resolve({ kind: 'ended', exitCode: this.#exit });
+    return new Promise((resolve) => {
+      const finish = (outcome: ShellOutcome): void => {
+        clearTimeout(running.timer);
+        this.#running = undefined;
+        if (outcome.kind === 'reported') this.#status = Math.max(0, outcome.report.exitCode);
+        resolve(outcome);
+      };
+      const running: Running = {
+        token,
+        barrier: barrier(token),
+        finish,
+        report: undefined,
+        isBarrierSeen: false,
+        looks: 0,
+        timer: isCommand ? setTimeout(() => this.#look(), FIRST_LOOK_MS) : undefined,
+      };
+      this.#running = running;
+      this.#commands.write(lines);
+    });
+  }
+
+  #onReports(text: string): void {
+    const report = this.#reader.read(text).get(this.#running?.token ?? '');
+    const running = this.#running;
+    if (!running || !report) return;
+    running.report = report;
+    clearTimeout(running.timer);
+    if (running.isBarrierSeen) running.finish({ kind: 'reported', report });
+    else running.timer = setTimeout(() => this.#finishWithoutBarrier(running, report), BARRIER_LIMIT_MS);
+  }
+
+  #finishWithoutBarrier(running: Running, report: ShellReport): void {
+    this.#release();
+    running.finish({ kind: 'reported', report });
+  }
+
+  #onOutput(chunk: Buffer): void {
+    const running = this.#running;
+    const bytes = this.#held ? Buffer.concat([this.#held, chunk]) : chunk;
+    this.#held = undefined;
+    if (!running || running.isBarrierSeen) {
+      this.#options.onOutput(bytes);
+      return;
+    }
+    const at = bytes.indexOf(running.barrier);
+    if (at < 0) {
+      this.#passOn(bytes, partialMatch(bytes, running.barrier));
+      return;
+    }
+    if (at > 0) this.#options.onOutput(bytes.subarray(0, at));
+    running.isBarrierSeen = true;
+    const { report } = running;
+    if (report) running.finish({ kind: 'reported', report });
+    const rest = bytes.subarray(at + running.barrier.length);
+    if (rest.length > 0) this.#afterBarrier(rest);
+  }
+
+  /** Output behind the barrier belongs to what comes next; it must not be seen before the report is. */
+  #afterBarrier(rest: Buffer): void {
+    if (this.#running) queueMicrotask(() => this.#options.onOutput(rest));
+    else this.#options.onOutput(rest);
+  }
+
+  #passOn(bytes: Buffer, heldBytes: number): void {
+    if (heldBytes > 0) this.#held = bytes.subarray(bytes.length - heldBytes);
+    if (heldBytes < bytes.length) this.#options.onOutput(heldBytes > 0 ? bytes.subarray(0, bytes.length - heldBytes) : bytes);
+  }
+
+  #release(): void {
+    if (this.#held) this.#options.onOutput(this.#held);
+    this.#held = undefined;
+  }
+
+  #onExit(exitCode: number): number {
+    this.#exit = exitCode;
+    this.#release();
+    this.#commands.destroy();
+    this.#reports.destroy();
+    this.#input.length = 0;
+    this.#inputBytes = 0;
+    this.#running?.finish({ kind: 'ended', exitCode });
+    return exitCode;
+  }
+
+  /**
+   * A shell that reads its command pipe again without having reported lost its report to an interrupt, or cannot report
+   * (restricted mode, descriptor limits): ask once more, then give it up.
+   */
+  #look(): void {
+    const running = this.#running;
+    if (!running) return;
+    const isAtPrompt = descriptorTarget(this.pid, 0)?.startsWith(this.#pipeName) === true;
+    if (!isAtPrompt) running.looks = 0;
+    else running.looks += 1;
+    if (running.looks === 2) this.#commands.write(reportLine(running.token));
+    if (running.looks === 3) this.kill();
+    running.timer = setTimeout(() => this.#look(), isAtPrompt ? FIRST_LOOK_MS : LOOK_MS);
+  }
+
+  #writeInput(): void {
+    const next = this.#input[0];
+    if (this.#isWriting || next === undefined || !this.isAlive) return;
+    this.#isWriting = true;
+    // Not through node-pty: it spins on EAGAIN while the program does not read.
+    write(terminalDescriptor(this.#pty), next, (error, written) => {
+      this.#isWriting = false;
+      if (!this.isAlive) return;
+      if (error && error.code !== 'EAGAIN') {
+        this.#input.length = 0;
+        this.#inputBytes = 0;
+        return;
+      }
+      const done = error ? 0 : written;
+      this.#inputBytes -= done;
+      if (done === next.length) this.#input.shift();
+      else this.#input[0] = next.subarray(done);
+      if (done > 0) this.#writeInput();
+      else setTimeout(() => this.#writeInput(), INPUT_RETRY_MS).unref();
+    });
+  }
+}
+
+interface Pipes {
+  readonly directory: string;
+  readonly command: number;
+  readonly report: number;
+}
+
+async function makePipes({ runtimeDir, account }: ShellOptions): Promise<Pipes> {
+  const directory = mkdtempSync(join(runtimeDir, 'shell-'));
+  const names = [join(directory, 'commands'), join(directory, 'reports')] as const;
+  await promisify(execFile)('mkfifo', ['-m', '600', ...names]);
+  if (account) for (const path of [directory, ...names]) chownSync(path, account.uid, account.gid);
+  // Opened for both ways, a pipe neither blocks here nor ends when the other side closes it.
+  const flags = constants.O_RDWR | constants.O_NONBLOCK;
+  return { directory, command: openSync(names[0], flags), report: openSync(names[1], flags) };
+}
+
+function spawnBash(options: ShellOptions, { directory }: Pipes): IPty {
+  const { account, cwd, env, columns, rows } = options;
+  const args = launchArguments(join(directory, 'commands'), join(directory, 'reports'));
+  const switched = account
+    ? ['setpriv', `--reuid=${account.uid}`, `--regid=${account.gid}`, '--init-groups', '--', '/bin/sh', ...args]
+    : ['/bin/sh', ...args];
+  const [file = '', ...rest] = switched;
+  const pty = spawn(file, rest, { cwd, env: { ...env }, cols: columns, rows, name: env['TERM'] ?? 'xterm-256color', encoding: null });
+  if (account) giveTerminal(pty, account.uid, account.gid);
+  return pty;
+}
+
+/** The user must be able to open the terminal by its name. */
+function giveTerminal(pty: IPty, uid: number, gid: number): void {
+  const { ptsName } = pty as IPty & { readonly ptsName?: string };
+  if (ptsName) chownSync(ptsName, uid, gid);
+}
+
+function terminalDescriptor(pty: IPty): number {
+  return (pty as IPty & { readonly fd: number }).fd;
+}
+
+/** Length of the longest end of `bytes` that may be the beginning of `pattern`. */
+function partialMatch(bytes: Buffer, pattern: Buffer): number {
+  const from = Math.max(0, bytes.length - pattern.length + 1);
+  for (let at = bytes.indexOf(0x1b, from); at >= 0; at = bytes.indexOf(0x1b, at + 1)) {
+    const tail = bytes.subarray(at);
+    if (pattern.subarray(0, tail.length).equals(tail)) return tail.length;
+  }
+  return 0;
+}

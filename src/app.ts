@@ -1,0 +1,78 @@
+import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import { AppError } from './errors.ts';
+import type { Guard } from './guard.ts';
+import type { Logger } from './telemetry/logger.ts';
+
+export interface AppOptions {
+  readonly guard: Guard;
+  readonly log: Logger;
+  readonly maxBodyBytes: number;
+  readonly keepAliveMs: number;
+  readonly maxConnections: number;
+  readonly plugins: readonly ((app: FastifyInstance) => void)[];
+}
+
+/** A request line and headers, and a whole request, must be here within these times. */
+const HEADERS_LIMIT_MS = 60_000;
+const REQUEST_LIMIT_MS = 15 * 60_000;
+
+/** The HTTP application with all its routes; it does not listen. */
+export function buildApp({ guard, log, maxBodyBytes, keepAliveMs, maxConnections, plugins }: AppOptions): FastifyInstance {
+  const app = Fastify({
+    logger: false,
+    bodyLimit: maxBodyBytes,
+    keepAliveTimeout: keepAliveMs,
+    requestTimeout: REQUEST_LIMIT_MS,
+    forceCloseConnections: 'idle',
+    onProtoPoisoning: 'remove',
+    onConstructorPoisoning: 'remove',
+    routerOptions: { ignoreTrailingSlash: true },
+    http: { headersTimeout: HEADERS_LIMIT_MS },
+  });
+  app.server.maxConnections = maxConnections;
+  app.addHook('onRequest', (request, _reply, done) => {
+    guard.check(pathOf(request), request.headers);
+    done();
+  });
+  app.setErrorHandler((error: FastifyError, request, reply) => answerError(fromFastify(error, maxBodyBytes), request, reply, log));
+  app.setNotFoundHandler((request, reply) => answerError(unknownRoute(app, request), request, reply, log));
+  for (const plugin of plugins) plugin(app);
+  return app;
+}
+
+function pathOf({ url }: FastifyRequest): string {
+  const end = url.indexOf('?');
+  const path = end < 0 ? url : url.slice(0, end);
+  return path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path;
+}
+
+function answerError(error: AppError, request: FastifyRequest, reply: FastifyReply, log: Logger): void {
+  if (error.status >= 500) log.error({ err: error.cause ?? error, method: request.method, route: request.routeOptions.url }, 'request failed');
+  if (error.retryable) void reply.header('retry-after', '1');
+  void reply.code(error.status).send(error.toBody());
+}
+
+const METHODS = ['GET', 'POST', 'PUT', 'DELETE'] as const;
+
+function unknownRoute(app: FastifyInstance, request: FastifyRequest): AppError {
+  const url = pathOf(request);
+  const allowed = METHODS.filter((method) => method !== request.method && app.findRoute({ method, url }) !== null);
+  return new AppError(allowed.length > 0 ? 'METHOD_NOT_ALLOWED' : 'ROUTE_NOT_FOUND');
+}
+
+/** Fastify's own complaints in the words of the contract (V0 §2.1). */
+function fromFastify(error: FastifyError, maxBodyBytes: number): AppError {
+  switch (error.code) {
+    case 'FST_ERR_CTP_BODY_TOO_LARGE':
+      return new AppError('BODY_TOO_LARGE', `The body is larger than ${maxBodyBytes} bytes (--max-body-bytes).`);
+    case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
+      return AppError.invalidBody('The body must be JSON: send Content-Type: application/json.');
+    case 'FST_ERR_CTP_EMPTY_JSON_BODY':
+      return AppError.invalidBody('The body is empty: send a JSON object.');
+    case 'FST_ERR_CTP_INVALID_JSON_BODY':
+    case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
+      return AppError.invalidBody(error.message);
+    default:
+      return error instanceof SyntaxError ? AppError.invalidBody(`The body is not valid JSON: ${error.message}`) : AppError.from(error);
+  }
+}

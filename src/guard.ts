@@ -1,0 +1,73 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
+import { AppError } from './errors.ts';
+
+export interface GuardOptions {
+  readonly apiKeys: readonly string[];
+  /** Origins of web pages that may call, beside the server's own. */
+  readonly allowOrigins: readonly string[];
+  /** Whether only this machine can connect: then the name it is called by is checked too. */
+  readonly isLoopback: boolean;
+}
+
+/** Answered without a key: probes have none, and a page may not read them anyway (V0 §2.1). */
+const OPEN_PATHS: ReadonlySet<string> = new Set(['/alive', '/health', '/ready', '/server_info']);
+const SAFE_FETCH_SITES: ReadonlySet<string> = new Set(['same-origin', 'none']);
+const LOOPBACK_HOST = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d+)?$/i;
+
+/** Decides before anything else whether a request is served at all; throws what to answer otherwise. */
+export class Guard {
+  readonly #options: GuardOptions;
+  readonly #digests: readonly Buffer[];
+
+  constructor(options: GuardOptions) {
+    this.#options = options;
+    this.#digests = options.apiKeys.map(digest);
+  }
+
+  check(path: string, headers: IncomingHttpHeaders): void {
+    this.#checkHost(headers.host);
+    this.#checkOrigin(headers);
+    if (this.#digests.length > 0 && !OPEN_PATHS.has(path) && !this.#hasKey(headers)) throw new AppError('AUTH_INVALID_KEY');
+  }
+
+  /** A name that a page made point here (DNS rebinding) is not one of this machine's. */
+  #checkHost(host: string | undefined): void {
+    if (!this.#options.isLoopback || host === undefined || LOOPBACK_HOST.test(host)) return;
+    throw new AppError('HOST_FORBIDDEN', `Host ${JSON.stringify(host)} is not served: use localhost or 127.0.0.1.`);
+  }
+
+  #checkOrigin({ origin, host, 'sec-fetch-site': site }: IncomingHttpHeaders): void {
+    if (origin !== undefined) {
+      if (isOwn(origin, host) || this.#options.allowOrigins.includes(origin.toLowerCase())) return;
+      throw new AppError('ORIGIN_FORBIDDEN', `Origin ${JSON.stringify(origin)} may not call this server: allow it with --allow-origin.`);
+    }
+    if (typeof site === 'string' && !SAFE_FETCH_SITES.has(site)) {
+      throw new AppError('ORIGIN_FORBIDDEN', 'Requests made by pages of another site are refused (Sec-Fetch-Site).');
+    }
+  }
+
+  #hasKey(headers: IncomingHttpHeaders): boolean {
+    const bearer = /^Bearer\s+(\S+)\s*$/i.exec(headers.authorization ?? '')?.[1];
+    return [headers['x-session-api-key'], bearer].some((key) => typeof key === 'string' && this.#matches(key));
+  }
+
+  /** All keys are compared, each in the same time whatever the wrong character. */
+  #matches(key: string): boolean {
+    const given = digest(key);
+    return this.#digests.map((known) => timingSafeEqual(known, given)).includes(true);
+  }
+}
+
+function digest(text: string): Buffer {
+  return createHash('sha256').update(text).digest();
+}
+
+function isOwn(origin: string, host: string | undefined): boolean {
+  return host !== undefined && /^https?:\/\//.test(origin) && origin.replace(/^https?:\/\//, '').toLowerCase() === host.toLowerCase();
+}
+
+/** Whether an address to listen on is this machine's alone. */
+export function isLoopbackAddress(host: string): boolean {
+  return host === 'localhost' || host === '::1' || /^127\./.test(host);
+}

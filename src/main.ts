@@ -1,0 +1,58 @@
+import { loadConfig } from './config.ts';
+import { Server } from './server.ts';
+import { createLogger } from './telemetry/logger.ts';
+import { VERSION } from './version.ts';
+
+/** A shutdown that takes longer is cut off. */
+const SHUTDOWN_LIMIT_MS = 4800;
+
+async function main(): Promise<void> {
+  const loaded = loadConfig(process.argv.slice(2), process.env, process.cwd(), VERSION);
+  if (loaded.kind === 'print') {
+    process.stdout.write(`${loaded.text}\n`);
+    return;
+  }
+  if (loaded.kind === 'error') fail(2, loaded.message);
+  const { config, warnings } = loaded;
+  const log = createLogger(config.logLevel);
+  for (const warning of warnings) log.warn(warning);
+  const starting = Server.start(config, log);
+  onSignals(async (signal) => {
+    log.info({ signal }, 'stopping');
+    await (await starting).stop();
+  });
+  const server = await starting.catch((error: unknown) => fail(1, startFailure(error, config.host, config.port)));
+  log.info({ version: VERSION, host: config.host, port: server.port, working_dir: config.workingDir, state_dir: config.stateDir }, 'serving');
+}
+
+function onSignals(stop: (signal: string) => Promise<void>): void {
+  let isStopping = false;
+  const handle = (signal: NodeJS.Signals): void => {
+    if (isStopping) return;
+    isStopping = true;
+    setTimeout(() => process.exit(0), SHUTDOWN_LIMIT_MS).unref();
+    stop(signal).then(
+      () => process.exit(0),
+      () => process.exit(1),
+    );
+  };
+  process.on('SIGTERM', handle);
+  process.on('SIGINT', handle);
+  // A terminal that goes away must not take the server's sandbox down half-way.
+  process.on('SIGHUP', handle);
+}
+
+function startFailure(error: unknown, host: string, port: number): string {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined;
+  if (code === 'EADDRINUSE') return `port ${port} on ${host} is already in use: stop what uses it or choose another port`;
+  if (code === 'EACCES') return `port ${port} on ${host} may not be opened by this user: choose one above 1023`;
+  if (code === 'EADDRNOTAVAIL') return `--host ${host} is no address of this machine`;
+  return error instanceof Error ? error.message : String(error);
+}
+
+function fail(code: number, message: string): never {
+  process.stderr.write(`actiond: ${message}\n`);
+  process.exit(code);
+}
+
+await main();

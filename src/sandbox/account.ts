@@ -1,0 +1,118 @@
+import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { appendFile, chmod, mkdir } from 'node:fs/promises';
+import { userInfo } from 'node:os';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+
+/** An account of this machine. */
+export interface Account {
+  readonly name: string;
+  readonly uid: number;
+  readonly gid: number;
+  readonly home: string;
+}
+
+export interface AccountRequest {
+  readonly username: string;
+  /** Wanted uid of an account that does not exist yet. */
+  readonly userId: number;
+}
+
+/** The account of this process. */
+export function ownAccount(): Account {
+  const { uid, gid, username, homedir } = lookUpOwn();
+  return { name: username, uid, gid, home: homedir };
+}
+
+function lookUpOwn(): { uid: number; gid: number; username: string; homedir: string } {
+  try {
+    return userInfo();
+  } catch {
+    // A uid without a passwd entry: an image started with an arbitrary user.
+    const uid = process.getuid?.() ?? 0;
+    return { uid, gid: process.getgid?.() ?? 0, username: `${uid}`, homedir: '/' };
+  }
+}
+
+/** @returns undefined when there is no such account in /etc/passwd */
+export function findAccount(name: string): Account | undefined {
+  return passwd().find((account) => account.name === name);
+}
+
+function passwd(): Account[] {
+  return readFileSync('/etc/passwd', 'utf8')
+    .split('\n')
+    .map((line) => line.split(':'))
+    .filter((fields) => fields.length >= 7)
+    .map(([name = '', , uid, gid, , home = '/']) => ({ name, uid: Number(uid), gid: Number(gid), home }));
+}
+
+/**
+ * The account that shells run as, made if it does not exist (V0 §1.5). Only root can switch: others keep their own, with a warning.
+ * A wanted uid that is taken leads to the next free one, where V0 gave up.
+ */
+export async function provideAccount(request: AccountRequest, warn: (text: string) => void): Promise<Account> {
+  const own = ownAccount();
+  if (request.username === own.name) return own;
+  if (own.uid !== 0) {
+    warn(`--username ${request.username} needs root: shells run as ${own.name}`);
+    return own;
+  }
+  return findAccount(request.username) ?? createAccount(request, warn);
+}
+
+async function createAccount({ username, userId }: AccountRequest, warn: (text: string) => void): Promise<Account> {
+  const taken = new Set(passwd().map(({ uid }) => uid));
+  let uid = userId;
+  while (taken.has(uid)) uid += 1;
+  if (uid !== userId) warn(`uid ${userId} belongs to another account: ${username} gets ${uid}`);
+  await allowSudo(warn);
+  const groups = (await hasGroup('sudo')) ? ['-G', 'sudo'] : [];
+  await run('useradd', ['-rm', '-d', `/home/${username}`, '-s', '/bin/bash', '-g', 'root', ...groups, '-u', `${uid}`, username]);
+  const account = findAccount(username);
+  if (!account) throw new Error(`useradd made no account ${username}`);
+  return account;
+}
+
+const SUDOERS_RULE = '%sudo ALL=(ALL) NOPASSWD:ALL';
+
+async function allowSudo(warn: (text: string) => void): Promise<void> {
+  try {
+    if (readFileSync('/etc/sudoers', 'utf8').includes(SUDOERS_RULE)) return;
+    await appendFile('/etc/sudoers', `${SUDOERS_RULE}\n`);
+  } catch (error) {
+    warn(`sudo without a password could not be set up: ${String(error)}`);
+  }
+}
+
+async function hasGroup(name: string): Promise<boolean> {
+  return (await run('getent', ['group', name]).catch(() => undefined)) !== undefined;
+}
+
+/** Makes the working directory and gives it to the account (V0 §1.5); what fails is told and does not stop the server. */
+export async function prepareWorkingDirectory(
+  directory: string,
+  account: Account,
+  group: string,
+  warn: (text: string) => void,
+): Promise<void> {
+  if (SYSTEM_DIRECTORIES.has(directory.replace(/\/+$/, '') || '/')) {
+    warn(`working directory ${directory} belongs to the system: its owner is not changed`);
+    return;
+  }
+  try {
+    await mkdir(directory, { recursive: true, mode: 0o775 });
+    await run('chown', ['-R', `${account.name}:${group}`, directory]);
+    await chmod(directory, 0o775);
+  } catch (error) {
+    warn(`working directory ${directory}: ${String(error)}`);
+  }
+}
+
+/** Giving one of these away would break the machine. */
+const SYSTEM_DIRECTORIES: ReadonlySet<string> = new Set(
+  ['', 'bin', 'boot', 'dev', 'etc', 'home', 'lib', 'lib64', 'media', 'mnt', 'opt', 'proc', 'root', 'run', 'sbin', 'srv', 'sys', 'tmp', 'usr', 'var']
+    .map((name) => `/${name}`),
+);
