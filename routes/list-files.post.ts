@@ -12,7 +12,8 @@ export function listFilesRoute(list: DirectoryLister) {
 }
 
 function pathOf(body: unknown): string | undefined {
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) throw AppError.invalidBody('body: expected an object {} or {"path": "..."}.');
+  if (typeof body !== 'object' || body === null || Array.isArray(body))
+    throw AppError.invalidBody('body: expected an object {} or {"path": "..."}.');
   const path = 'path' in body ? body.path : undefined;
   if (path === undefined || path === null) return undefined;
   if (typeof path !== 'string') throw AppError.invalidBody('body.path: expected a string or null.');

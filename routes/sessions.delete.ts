@@ -6,7 +6,11 @@ export function closeSessionRoute(close: (lane: string) => Promise<boolean>) {
   return (app: FastifyInstance): void => {
     app.delete<{ Params: { lane: string } }>('/sessions/:lane', async (request, reply) => {
       const { lane } = request.params;
-      if (!(await close(lane))) throw new AppError('SESSION_NOT_FOUND', `There is no session ${JSON.stringify(lane)}: GET /sessions lists them.`);
+      if (!(await close(lane)))
+        throw new AppError(
+          'SESSION_NOT_FOUND',
+          `There is no session ${JSON.stringify(lane)}: GET /sessions lists them.`,
+        );
       return reply.send({ closed: lane });
     });
   };

@@ -232,7 +232,13 @@ is_ready() {
 check_node
 if is_ready; then exit 0; fi
 
-mkdir -p "$cache" || die "cannot write to $PWD/$cache"
+if ! { mkdir -p "$cache" && [ -w "$cache" ]; } 2>/dev/null; then
+  if ! modules_are_current || ! build_is_current; then
+    die "not ready, and $PWD/$cache is not writable for $(id -un)."
+  fi
+  say "going on without $(missing_parts)($PWD is not writable for $(id -un))"
+  exit 0
+fi
 exec 9>"$lock"
 if has flock && ! flock -n 9; then
   say 'another set-up is running; waiting ...'

@@ -17,7 +17,14 @@ const HEADERS_LIMIT_MS = 60_000;
 const REQUEST_LIMIT_MS = 15 * 60_000;
 
 /** The HTTP application with all its routes; it does not listen. */
-export function buildApp({ guard, log, maxBodyBytes, keepAliveMs, maxConnections, plugins }: AppOptions): FastifyInstance {
+export function buildApp({
+  guard,
+  log,
+  maxBodyBytes,
+  keepAliveMs,
+  maxConnections,
+  plugins,
+}: AppOptions): FastifyInstance {
   const app = Fastify({
     logger: false,
     bodyLimit: maxBodyBytes,
@@ -34,7 +41,9 @@ export function buildApp({ guard, log, maxBodyBytes, keepAliveMs, maxConnections
     guard.check(pathOf(request), request.headers);
     done();
   });
-  app.setErrorHandler((error: FastifyError, request, reply) => answerError(fromFastify(error, maxBodyBytes), request, reply, log));
+  app.setErrorHandler((error: FastifyError, request, reply) =>
+    answerError(fromFastify(error, maxBodyBytes), request, reply, log),
+  );
   app.setNotFoundHandler((request, reply) => answerError(unknownRoute(app, request), request, reply, log));
   for (const plugin of plugins) plugin(app);
   return app;
@@ -47,7 +56,8 @@ function pathOf({ url }: FastifyRequest): string {
 }
 
 function answerError(error: AppError, request: FastifyRequest, reply: FastifyReply, log: Logger): void {
-  if (error.status >= 500) log.error({ err: error.cause ?? error, method: request.method, route: request.routeOptions.url }, 'request failed');
+  if (error.status >= 500)
+    log.error({ err: error.cause ?? error, method: request.method, route: request.routeOptions.url }, 'request failed');
   if (error.retryable) void reply.header('retry-after', '1');
   void reply.code(error.status).send(error.toBody());
 }
@@ -73,6 +83,8 @@ function fromFastify(error: FastifyError, maxBodyBytes: number): AppError {
     case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
       return AppError.invalidBody(error.message);
     default:
-      return error instanceof SyntaxError ? AppError.invalidBody(`The body is not valid JSON: ${error.message}`) : AppError.from(error);
+      return error instanceof SyntaxError
+        ? AppError.invalidBody(`The body is not valid JSON: ${error.message}`)
+        : AppError.from(error);
   }
 }

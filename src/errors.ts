@@ -19,7 +19,11 @@ export const ERRORS = {
   BODY_INVALID: { status: 422, retryable: false, detail: 'Invalid request parameters' },
   MEDIA_TYPE: { status: 422, retryable: false, detail: 'Invalid request parameters' },
   SESSION_LIMIT: { status: 429, retryable: true, detail: 'Too many sessions; close one with DELETE /sessions/{lane}' },
-  TOO_MANY_ACTIONS: { status: 429, retryable: true, detail: 'Too many actions are running or waiting; try again later' },
+  TOO_MANY_ACTIONS: {
+    status: 429,
+    retryable: true,
+    detail: 'Too many actions are running or waiting; try again later',
+  },
   INTERNAL: { status: 500, retryable: false, detail: 'An unexpected error occurred. Please try again later.' },
   SHUTTING_DOWN: { status: 503, retryable: true, detail: 'The server is shutting down' },
 } as const satisfies Record<string, ErrorSpec>;
@@ -67,7 +71,8 @@ export class AppError extends Error {
    */
   static from(thrown: unknown): AppError {
     if (thrown instanceof AppError) return thrown;
-    if (isClientFault(thrown)) return new AppError('BODY_INVALID', undefined, { errors: thrown.message, cause: thrown });
+    if (isClientFault(thrown))
+      return new AppError('BODY_INVALID', undefined, { errors: thrown.message, cause: thrown });
     return new AppError('INTERNAL', undefined, { cause: thrown });
   }
 

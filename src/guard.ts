@@ -28,7 +28,8 @@ export class Guard {
   check(path: string, headers: IncomingHttpHeaders): void {
     this.#checkHost(headers.host);
     this.#checkOrigin(headers);
-    if (this.#digests.length > 0 && !OPEN_PATHS.has(path) && !this.#hasKey(headers)) throw new AppError('AUTH_INVALID_KEY');
+    if (this.#digests.length > 0 && !OPEN_PATHS.has(path) && !this.#hasKey(headers))
+      throw new AppError('AUTH_INVALID_KEY');
   }
 
   /** A name that a page made point here (DNS rebinding) is not one of this machine's. */
@@ -40,7 +41,10 @@ export class Guard {
   #checkOrigin({ origin, host, 'sec-fetch-site': site }: IncomingHttpHeaders): void {
     if (origin !== undefined) {
       if (isOwn(origin, host) || this.#options.allowOrigins.includes(origin.toLowerCase())) return;
-      throw new AppError('ORIGIN_FORBIDDEN', `Origin ${JSON.stringify(origin)} may not call this server: allow it with --allow-origin.`);
+      throw new AppError(
+        'ORIGIN_FORBIDDEN',
+        `Origin ${JSON.stringify(origin)} may not call this server: allow it with --allow-origin.`,
+      );
     }
     if (typeof site === 'string' && !SAFE_FETCH_SITES.has(site)) {
       throw new AppError('ORIGIN_FORBIDDEN', 'Requests made by pages of another site are refused (Sec-Fetch-Site).');
@@ -64,10 +68,14 @@ function digest(text: string): Buffer {
 }
 
 function isOwn(origin: string, host: string | undefined): boolean {
-  return host !== undefined && /^https?:\/\//.test(origin) && origin.replace(/^https?:\/\//, '').toLowerCase() === host.toLowerCase();
+  return (
+    host !== undefined &&
+    /^https?:\/\//.test(origin) &&
+    origin.replace(/^https?:\/\//, '').toLowerCase() === host.toLowerCase()
+  );
 }
 
 /** Whether an address to listen on is this machine's alone. */
 export function isLoopbackAddress(host: string): boolean {
-  return host === 'localhost' || host === '::1' || /^127\./.test(host);
+  return host === 'localhost' || host === '::1' || host.startsWith('127.');
 }

@@ -22,7 +22,16 @@ async function main(): Promise<void> {
     await (await starting).stop();
   });
   const server = await starting.catch((error: unknown) => fail(1, startFailure(error, config.host, config.port)));
-  log.info({ version: VERSION, host: config.host, port: server.port, working_dir: config.workingDir, state_dir: config.stateDir }, 'serving');
+  log.info(
+    {
+      version: VERSION,
+      host: config.host,
+      port: server.port,
+      working_dir: config.workingDir,
+      state_dir: config.stateDir,
+    },
+    'serving',
+  );
 }
 
 function onSignals(stop: (signal: string) => Promise<void>): void {
@@ -44,7 +53,8 @@ function onSignals(stop: (signal: string) => Promise<void>): void {
 
 function startFailure(error: unknown, host: string, port: number): string {
   const code = error instanceof Error && 'code' in error ? error.code : undefined;
-  if (code === 'EADDRINUSE') return `port ${port} on ${host} is already in use: stop what uses it or choose another port`;
+  if (code === 'EADDRINUSE')
+    return `port ${port} on ${host} is already in use: stop what uses it or choose another port`;
   if (code === 'EACCES') return `port ${port} on ${host} may not be opened by this user: choose one above 1023`;
   if (code === 'EADDRNOTAVAIL') return `--host ${host} is no address of this machine`;
   return error instanceof Error ? error.message : String(error);

@@ -84,7 +84,12 @@ export function buildOpenApi(version: string): object {
     components: {
       schemas: { ...componentsOf(REQUEST_COMPONENTS, 'input'), ...componentsOf(REPLY_COMPONENTS, 'output') },
       securitySchemes: {
-        sessionApiKey: { type: 'apiKey', in: 'header', name: 'X-Session-API-Key', description: 'The key, as V0 sends it (V0 §2.1).' },
+        sessionApiKey: {
+          type: 'apiKey',
+          in: 'header',
+          name: 'X-Session-API-Key',
+          description: 'The key, as V0 sends it (V0 §2.1).',
+        },
         bearer: { type: 'http', scheme: 'bearer', description: 'The same key as a bearer token.' },
       },
     },
@@ -152,7 +157,13 @@ function componentsOf(components: Readonly<Record<string, z.ZodType>>, io: 'inpu
 }
 
 /** What zod leaves to us: open objects, the field that tells the members of a union apart, and no bounds that every double has. */
-function refineSchema({ zodSchema, jsonSchema }: { zodSchema: z.core.$ZodTypes; jsonSchema: z.core.JSONSchema.BaseSchema }): void {
+function refineSchema({
+  zodSchema,
+  jsonSchema,
+}: {
+  zodSchema: z.core.$ZodTypes;
+  jsonSchema: z.core.JSONSchema.BaseSchema;
+}): void {
   const { def } = zodSchema._zod;
   // Answers may get more fields later; only what is declared strict stays closed.
   if (def.type === 'object' && def.catchall === undefined) delete jsonSchema.additionalProperties;

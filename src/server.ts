@@ -35,6 +35,9 @@ const ANSWER_LIMIT_MS = 1500;
 const PROCESS_GRACE_MS = 700;
 const CONNECTION_LIMIT_MS = 500;
 
+/** When the sandbox's tools are looked for, unless somebody asks earlier. */
+const PROBE_DELAY_MS = 5000;
+
 const RUNTIME_PREFIX = 'actiond-';
 
 /** Names every process of this server, wherever it went: one constant entry in the sandbox's environment. */
@@ -54,6 +57,8 @@ export class Server {
   readonly #dispatcher: Dispatcher;
   readonly #app: FastifyInstance;
   #tools: SandboxFacts['tools'] = {};
+  #probeTimer: NodeJS.Timeout | undefined;
+  #isProbed = false;
   #phase: 'starting' | 'ready' | 'stopping' = 'starting';
 
   private constructor(config: Config, log: Logger, account: Account) {
@@ -61,7 +66,10 @@ export class Server {
     this.#log = log;
     this.#runtimeDir = makeRuntimeDir();
     const [markName = '', markValue = ''] = this.#mark.split('=');
-    this.#env = { ...childEnvironment(config.childEnv, account), [markName]: markValue };
+    this.#env = {
+      ...childEnvironment(config.childEnv, account, account.uid !== process.getuid?.()),
+      [markName]: markValue,
+    };
     const bash = new BashExecutor(bashOptions(config, account, this.#env, this.#runtimeDir));
     this.#executors = [bash];
     this.#dispatcher = new Dispatcher({
@@ -83,7 +91,8 @@ export class Server {
     const isSwitching = username !== undefined && config.v0.suToUser;
     const account = isSwitching ? await provideAccount({ username, userId }, warn) : ownAccount();
     mkdirSync(config.workingDir, { recursive: true });
-    if (account.uid !== process.getuid?.()) await prepareWorkingDirectory(config.workingDir, account, config.v0.sandboxGroup, warn);
+    if (account.uid !== process.getuid?.())
+      await prepareWorkingDirectory(config.workingDir, account, config.v0.sandboxGroup, warn);
     const server = new Server(config, log, account);
     try {
       await server.#app.listen({ port: config.port, host: config.host });
@@ -104,6 +113,7 @@ export class Server {
   async stop(): Promise<void> {
     if (this.#phase === 'stopping') return;
     this.#phase = 'stopping';
+    clearTimeout(this.#probeTimer);
     await this.#dispatcher.stop(ANSWER_LIMIT_MS);
     const closed = this.#app.close();
     const cut = setTimeout(() => this.#app.server.closeAllConnections(), CONNECTION_LIMIT_MS);
@@ -142,6 +152,13 @@ export class Server {
       if (status === 'failed') this.#log.error({ subsystem: executor.name, reason }, 'subsystem failed to start');
     }
     if (this.#phase === 'starting') this.#phase = 'ready';
+    this.#probeTimer = setTimeout(() => this.#probe(), PROBE_DELAY_MS).unref();
+  }
+
+  /** Once, and not while a start or the first actions want the machine. */
+  #probe(): void {
+    if (this.#isProbed || this.#phase !== 'ready') return;
+    this.#isProbed = true;
     void probeSandbox(this.#env).then(({ tools }) => (this.#tools = tools));
   }
 
@@ -151,12 +168,18 @@ export class Server {
     const reasons = states.flatMap(([name, { reason }]) => (reason === undefined ? [] : [[name, reason]]));
     return {
       status: isReady ? 'ready' : this.#phase === 'stopping' ? 'stopping' : 'starting',
-      subsystems: { ...Object.fromEntries(states.map(([name, { status }]) => [name, status])), jupyter: 'off', browser: 'off', events: 'off' },
+      subsystems: {
+        ...Object.fromEntries(states.map(([name, { status }]) => [name, status])),
+        jupyter: 'off',
+        browser: 'off',
+        events: 'off',
+      },
       ...(reasons.length > 0 ? { reasons: Object.fromEntries(reasons) } : {}),
     };
   }
 
   async #describe(): Promise<ServerInfoReply> {
+    this.#probe();
     return {
       uptime: (performance.now() - this.#startedAt) / 1000,
       idle_time: this.#dispatcher.idleSeconds,
@@ -178,7 +201,8 @@ export class Server {
     for (const name of names) {
       const key = `${type}.${name}`;
       const count = (this.#unknownArgs.get(key) ?? 0) + 1;
-      if (count === 1 && this.#unknownArgs.size < MAX_UNKNOWN_NAMES) this.#log.warn({ arg: key }, 'unknown argument ignored');
+      if (count === 1 && this.#unknownArgs.size < MAX_UNKNOWN_NAMES)
+        this.#log.warn({ arg: key }, 'unknown argument ignored');
       if (count > 1 || this.#unknownArgs.size < MAX_UNKNOWN_NAMES) this.#unknownArgs.set(key, count);
     }
   }
@@ -218,7 +242,7 @@ function unavailableText(actionType: string): string {
     case 'browse_interactive':
       return 'Browser functionality is not supported or disabled.';
     case 'run_ipython':
-      return 'Jupyter is not available on this server: run Python with a `run` action, e.g. python3 - <<\'PY\'.';
+      return "Jupyter is not available on this server: run Python with a `run` action, e.g. python3 - <<'PY'.";
     default:
       return `Action type ${JSON.stringify(actionType)} is not carried out by this server.`;
   }

@@ -58,7 +58,6 @@ describe('AppError.from', () => {
   });
 
   test.each([
-    [undefined],
     [null],
     ['text'],
     [new TypeError('x')],

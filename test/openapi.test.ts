@@ -44,12 +44,12 @@ test('is OpenAPI 3.1 of this version', () => {
 test('every reference resolves, and every component is referred to', () => {
   const refs = new Set(refsIn(document));
   const names = Object.keys(document.components.schemas).map((name) => `#/components/schemas/${name}`);
-  expect([...refs].sort()).toEqual(names.sort());
+  expect([...refs].toSorted()).toEqual(names.toSorted());
 });
 
 test('has every route of the table and no other', () => {
   const inTable = ROUTES.map(({ method, path }) => `${method} ${path}`);
-  expect(operations.map(({ method, path }) => `${method} ${path}`).sort()).toEqual(inTable.sort());
+  expect(operations.map(({ method, path }) => `${method} ${path}`).toSorted()).toEqual(inTable.toSorted());
 });
 
 test('operation ids are unique', () => {
@@ -82,11 +82,16 @@ test('schemas have their own direction: defaults are optional in requests and pr
 });
 
 test('examples are accepted', () => {
-  const requests = ROUTES.flatMap(({ request }) => Object.values(request?.examples ?? {}).map(({ value }) => [request, value] as const));
-  const replies = ROUTES.flatMap(({ replies: all }) =>
-    Object.values(all).flatMap((reply) => Object.values(reply.examples ?? {}).map(({ value }) => [reply, value] as const)),
+  const requests = ROUTES.flatMap(({ request }) =>
+    Object.values(request?.examples ?? {}).map(({ value }) => [request, value] as const),
   );
-  for (const [spec, value] of [...requests, ...replies]) expect(spec?.schema?.safeParse(value)).toMatchObject({ success: true });
+  const replies = ROUTES.flatMap(({ replies: all }) =>
+    Object.values(all).flatMap((reply) =>
+      Object.values(reply.examples ?? {}).map(({ value }) => [reply, value] as const),
+    ),
+  );
+  for (const [spec, value] of [...requests, ...replies])
+    expect(spec?.schema?.safeParse(value)).toMatchObject({ success: true });
   for (const [, value] of requests) {
     if (typeof value === 'object' && value !== null && 'action' in value) {
       expect(parseAction(value.action)).toMatchObject({ ok: true, unknownArgs: [] });
@@ -147,5 +152,7 @@ describe('the command line', () => {
 
 function refsIn(value: unknown): string[] {
   if (typeof value !== 'object' || value === null) return [];
-  return Object.entries(value).flatMap(([key, item]) => (key === '$ref' && typeof item === 'string' ? [item] : refsIn(item)));
+  return Object.entries(value).flatMap(([key, item]) =>
+    key === '$ref' && typeof item === 'string' ? [item] : refsIn(item),
+  );
 }

@@ -126,7 +126,14 @@ export class BashExecutor implements Executor<'run'> {
 /** An `error` in answer to a hidden `run` would crash V0's client (V0 §4.1). */
 function refusal({ args }: RunAction, message: string): ActionResult {
   if (!args.hidden) return { observation: errorObservation(message) };
-  return { observation: runObservation({ command: '', content: `ERROR: ${message}`, metadata: DEFAULT_METADATA, hidden: true }) };
+  return {
+    observation: runObservation({
+      command: '',
+      content: `ERROR: ${message}`,
+      metadata: DEFAULT_METADATA,
+      hidden: true,
+    }),
+  };
 }
 
 function messageOf(error: unknown): string {

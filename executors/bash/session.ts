@@ -1,4 +1,4 @@
-import type { ActionContext, ActionResult } from '../../src/dispatch/executor.ts';
+import type { AbortReason, ActionContext, ActionResult } from '../../src/dispatch/executor.ts';
 import type { RunAction } from '../../src/protocol/actions.ts';
 import {
   DEFAULT_METADATA,
@@ -103,7 +103,8 @@ export class Session {
   async execute(action: RunAction, context: ActionContext): Promise<ActionResult> {
     this.lastUsed = new Date();
     const { args } = action;
-    const text = args.is_input && args.command.trim() !== '' ? args.command.replace(/[\r\n]+$/, '') : args.command.trim();
+    const text =
+      args.is_input && args.command.trim() !== '' ? args.command.replace(/[\r\n]+$/, '') : args.command.trim();
     if (this.#command === undefined) return this.#executeIdle(action, text, context);
     if (this.#command.outcome !== undefined) return this.#executeAfterCompletion(action, text, context);
     if (text !== '' && !args.is_input) return this.#notExecuted(text, args.hidden);
@@ -197,7 +198,12 @@ export class Session {
     else signalProcess(-group, 'SIGKILL');
   }
 
-  async #waitAndReport(command: Command, action: RunAction, text: string, context: ActionContext): Promise<ActionResult> {
+  async #waitAndReport(
+    command: Command,
+    action: RunAction,
+    text: string,
+    context: ActionContext,
+  ): Promise<ActionResult> {
     const end = await this.#wait(command, action, context);
     const { hidden } = action.args;
     switch (end) {
@@ -208,7 +214,11 @@ export class Session {
       case 'timeout':
         return this.#unfinished(command, text, texts.hardTimeoutSuffix(action.timeout ?? 0));
       case 'aborted':
-        return this.#unfinished(command, text, context.signal.reason === 'shutdown' ? texts.SHUTDOWN_SUFFIX : texts.STOPPED_SUFFIX);
+        return this.#unfinished(
+          command,
+          text,
+          (context.signal.reason as AbortReason) === 'shutdown' ? texts.SHUTDOWN_SUFFIX : texts.STOPPED_SUFFIX,
+        );
     }
   }
 
@@ -225,7 +235,8 @@ export class Session {
       const silence = action.args.blocking
         ? undefined
         : this.#output.watchSilence(this.#options.silenceSeconds * 1000, () => finish('silent'));
-      if (action.timeout !== undefined) timers.push(setTimeout(() => finish('timeout'), hardLimit(action.timeout, context)));
+      if (action.timeout !== undefined)
+        timers.push(setTimeout(() => finish('timeout'), hardLimit(action.timeout, context)));
       void command.settled.then(() => finish('completed'));
       if (context.signal.aborted) onAbort();
       else context.signal.addEventListener('abort', onAbort, { once: true });
@@ -244,7 +255,12 @@ export class Session {
     suffix += this.#restartNote + note;
     this.#restartNote = '';
     const report = outcome.kind === 'reported' ? outcome.report : undefined;
-    const metadata = this.#metadata(exitCode, report, suffix, part.droppedLines > 0 ? texts.truncatedPrefix(part.keptLines) : '');
+    const metadata = this.#metadata(
+      exitCode,
+      report,
+      suffix,
+      part.droppedLines > 0 ? texts.truncatedPrefix(part.keptLines) : '',
+    );
     const result = this.#result(command, label, part.text, metadata, isHidden);
     this.#output.end();
     return result;
@@ -267,7 +283,9 @@ export class Session {
     const prefix = command.reports > 0 ? texts.BELOW_PREFIX : '';
     command.reports += 1;
     const metadata = { ...DEFAULT_METADATA, prefix, suffix: texts.notExecutedSuffix(isHidden ? '' : text) };
-    return { observation: runObservation({ command: isHidden ? '' : text, content: part.text, metadata, hidden: isHidden }) };
+    return {
+      observation: runObservation({ command: isHidden ? '' : text, content: part.text, metadata, hidden: isHidden }),
+    };
   }
 
   /** Cuts the content to V0's limit and names the file that has all of it. */
@@ -277,7 +295,12 @@ export class Session {
     const isShort = cut.truncated || metadata.prefix.startsWith('[Previous command outputs');
     const file = isShort ? this.#output.file : undefined;
     const suffix = file ? metadata.suffix + texts.fullOutputNote(file.path, file.bytes, file.isWhole) : metadata.suffix;
-    const observation = runObservation({ command: label, content: cut.text, metadata: { ...metadata, suffix }, hidden });
+    const observation = runObservation({
+      command: label,
+      content: cut.text,
+      metadata: { ...metadata, suffix },
+      hidden,
+    });
     return { observation, ...(isShort ? { truncated: true } : {}), ...(file ? { output_file: file.path } : {}) };
   }
 
@@ -326,7 +349,12 @@ export class Session {
   async #startShell(): Promise<Shell> {
     this.#cwd = existingDirectory(this.#cwd);
     const preamble = `${PREAMBLE}${restoreExports(this.#exports)}\\builtin cd -- ${quote(this.#cwd)}`;
-    const options = { ...this.#options.shell, cwd: this.#cwd, preamble, onOutput: (chunk: Buffer) => this.#output.write(chunk) };
+    const options = {
+      ...this.#options.shell,
+      cwd: this.#cwd,
+      preamble,
+      onOutput: (chunk: Buffer) => this.#output.write(chunk),
+    };
     const shell = await Shell.start({ ...options, hasStartupFiles: true }).catch(() =>
       // A start-up file that ends the shell must not cost the session.
       Shell.start({ ...options, hasStartupFiles: false }),

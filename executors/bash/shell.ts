@@ -1,13 +1,22 @@
 import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { chownSync, closeSync, constants, mkdtempSync, openSync, rmSync, write } from 'node:fs';
+import { chownSync, closeSync, constants, fstatSync, mkdtempSync, openSync, readSync, rmSync, write } from 'node:fs';
 import { Socket } from 'node:net';
 import { join } from 'node:path';
 import { StringDecoder } from 'node:string_decoder';
 import { promisify } from 'node:util';
 import { type IPty, spawn } from 'node-pty';
 import { descriptorTarget, readProcess, signalProcess } from '../../src/sandbox/processes.ts';
-import { barrier, commandLines, launchArguments, ReportReader, reportLine, setupLines, type ShellReport } from './wire.ts';
+import {
+  barrier,
+  commandLine,
+  launchArguments,
+  ReportReader,
+  reportLine,
+  setupLines,
+  type ShellFiles,
+  type ShellReport,
+} from './wire.ts';
 
 export interface ShellOptions {
   /** Must exist; the caller falls back to another directory. */
@@ -35,12 +44,17 @@ export type ShellOutcome =
 const STARTUP_LIMIT_MS = 10_000;
 /** After the report, the rest of the output is at most this late, unless something keeps the terminal from passing it on. */
 const BARRIER_LIMIT_MS = 1000;
-/** When the shell is looked at to see whether it is back at its prompt without having reported. */
-const FIRST_LOOK_MS = 1000;
-const LOOK_MS = 5000;
+/** When the shell is looked at to see whether it is back at its prompt without having reported: soon, then ever more rarely. */
+const FIRST_LOOK_MS = 20;
+const LAST_LOOK_MS = 5000;
+/** A shell that was asked for its report and does nothing for so long cannot give it. */
+const REPORT_LIMIT_MS = 10_000;
 const INPUT_RETRY_MS = 10;
 /** Input that the program does not read: beyond this it is refused. */
 const MAX_INPUT_QUEUE_BYTES = 1024 * 1024;
+
+/** A larger environment is not carried over whole. */
+const MAX_EXPORTS_BYTES = 4 * 1024 * 1024;
 
 interface Running {
   readonly token: string;
@@ -48,7 +62,9 @@ interface Running {
   readonly finish: (outcome: ShellOutcome) => void;
   report: ShellReport | undefined;
   isBarrierSeen: boolean;
-  looks: number;
+  nextLookMs: number;
+  /** When the report was asked for. */
+  askedAt: number | undefined;
   timer: NodeJS.Timeout | undefined;
 }
 
@@ -66,13 +82,16 @@ export class Shell {
   #held: Buffer | undefined;
   #status = 0;
   #exit: number | undefined;
-  #pipeName: string;
+  readonly #pipeName: string;
+  readonly #exports: number;
+  #lastExports = '';
   readonly #exited: Promise<number>;
 
   private constructor(options: ShellOptions, pty: IPty, pipes: Pipes) {
     this.#options = options;
     this.#pty = pty;
     this.#pipeName = pipes.directory;
+    this.#exports = pipes.exports;
     this.#commands = new Socket({ fd: pipes.command, readable: false, writable: true });
     this.#reports = new Socket({ fd: pipes.report, readable: true, writable: false });
     for (const socket of [this.#commands, this.#reports]) socket.on('error', () => socket.destroy());
@@ -92,8 +111,7 @@ export class Shell {
     try {
       shell = new Shell(options, spawnBash(options, pipes), pipes);
     } catch (error) {
-      closeSync(pipes.command);
-      closeSync(pipes.report);
+      for (const descriptor of [pipes.command, pipes.report, pipes.exports]) closeSync(descriptor);
       rmSync(pipes.directory, { recursive: true, force: true });
       throw error;
     }
@@ -118,7 +136,7 @@ export class Shell {
 
   /** Exported variables as shell text, for a successor. */
   get exports(): string {
-    return this.#reader.exports;
+    return this.isAlive ? readAll(this.#exports) : this.#lastExports;
   }
 
   /** Resolves with the exit code when bash is gone: 128 plus the number of a signal. */
@@ -129,7 +147,7 @@ export class Shell {
   /** Runs a command; its output has all gone to `onOutput` when this resolves. Never rejects. */
   run(command: string, isRemembered: boolean): Promise<ShellOutcome> {
     const token = randomBytes(16).toString('hex');
-    return this.#await(token, commandLines(command, { token, status: this.#status, isRemembered }));
+    return this.#await(token, commandLine(command, { token, status: this.#status, isRemembered }));
   }
 
   /** Types bytes on the terminal. @returns false when the program has not read what it got before and no more fits */
@@ -188,7 +206,8 @@ export class Shell {
         finish,
         report: undefined,
         isBarrierSeen: false,
-        looks: 0,
+        nextLookMs: FIRST_LOOK_MS,
+        askedAt: undefined,
         timer: isCommand ? setTimeout(() => this.#look(), FIRST_LOOK_MS) : undefined,
       };
       this.#running = running;
@@ -240,7 +259,8 @@ export class Shell {
 
   #passOn(bytes: Buffer, heldBytes: number): void {
     if (heldBytes > 0) this.#held = bytes.subarray(bytes.length - heldBytes);
-    if (heldBytes < bytes.length) this.#options.onOutput(heldBytes > 0 ? bytes.subarray(0, bytes.length - heldBytes) : bytes);
+    if (heldBytes < bytes.length)
+      this.#options.onOutput(heldBytes > 0 ? bytes.subarray(0, bytes.length - heldBytes) : bytes);
   }
 
   #release(): void {
@@ -250,6 +270,8 @@ export class Shell {
 
   #onExit(exitCode: number): number {
     this.#exit = exitCode;
+    this.#lastExports = readAll(this.#exports);
+    closeSync(this.#exports);
     this.#release();
     this.#commands.destroy();
     this.#reports.destroy();
@@ -260,18 +282,20 @@ export class Shell {
   }
 
   /**
-   * A shell that reads its command pipe again without having reported lost its report to an interrupt, or cannot report
-   * (restricted mode, descriptor limits): ask once more, then give it up.
+   * A shell that reads its command pipe again without having reported was unwound to its prompt, or cannot report (restricted mode,
+   * descriptor limits): ask once more, then give it up. Asking too early, before it has begun, does no harm.
    */
   #look(): void {
     const running = this.#running;
     if (!running) return;
     const isAtPrompt = descriptorTarget(this.pid, 0)?.startsWith(this.#pipeName) === true;
-    if (!isAtPrompt) running.looks = 0;
-    else running.looks += 1;
-    if (running.looks === 2) this.#commands.write(reportLine(running.token));
-    if (running.looks === 3) this.kill();
-    running.timer = setTimeout(() => this.#look(), isAtPrompt ? FIRST_LOOK_MS : LOOK_MS);
+    if (!isAtPrompt) running.askedAt = undefined;
+    else if (running.askedAt === undefined) {
+      running.askedAt = performance.now();
+      this.#commands.write(reportLine(running.token));
+    } else if (performance.now() - running.askedAt > REPORT_LIMIT_MS) this.kill();
+    running.timer = setTimeout(() => this.#look(), running.nextLookMs);
+    running.nextLookMs = Math.min(LAST_LOOK_MS, running.nextLookMs * 2);
   }
 
   #writeInput(): void {
@@ -297,30 +321,56 @@ export class Shell {
   }
 }
 
-interface Pipes {
+/** Named only while the shell starts. */
+interface Pipes extends ShellFiles {
   readonly directory: string;
   readonly command: number;
   readonly report: number;
+  readonly exports: number;
 }
 
 async function makePipes({ runtimeDir, account }: ShellOptions): Promise<Pipes> {
   const directory = mkdtempSync(join(runtimeDir, 'shell-'));
-  const names = [join(directory, 'commands'), join(directory, 'reports')] as const;
-  await promisify(execFile)('mkfifo', ['-m', '600', ...names]);
-  if (account) for (const path of [directory, ...names]) chownSync(path, account.uid, account.gid);
+  const [commandPipe, reportPipe, exportsFile] = ['commands', 'reports', 'exports'].map((name) =>
+    join(directory, name),
+  ) as [string, string, string];
+  await promisify(execFile)('mkfifo', ['-m', '600', commandPipe, reportPipe]);
   // Opened for both ways, a pipe neither blocks here nor ends when the other side closes it.
   const flags = constants.O_RDWR | constants.O_NONBLOCK;
-  return { directory, command: openSync(names[0], flags), report: openSync(names[1], flags) };
+  const exports = openSync(exportsFile, 'wx+', 0o600);
+  if (account)
+    for (const path of [directory, commandPipe, reportPipe, exportsFile]) chownSync(path, account.uid, account.gid);
+  return {
+    directory,
+    commandPipe,
+    reportPipe,
+    exportsFile,
+    exports,
+    command: openSync(commandPipe, flags),
+    report: openSync(reportPipe, flags),
+  };
 }
 
-function spawnBash(options: ShellOptions, { directory }: Pipes): IPty {
+function readAll(descriptor: number): string {
+  const buffer = Buffer.alloc(Math.min(MAX_EXPORTS_BYTES, fstatSync(descriptor).size));
+  return buffer.toString('utf8', 0, readSync(descriptor, buffer, 0, buffer.length, 0));
+}
+
+function spawnBash(options: ShellOptions, files: ShellFiles): IPty {
   const { account, cwd, env, columns, rows } = options;
-  const args = launchArguments(join(directory, 'commands'), join(directory, 'reports'));
+  const args = launchArguments(files);
   const switched = account
     ? ['setpriv', `--reuid=${account.uid}`, `--regid=${account.gid}`, '--init-groups', '--', '/bin/sh', ...args]
     : ['/bin/sh', ...args];
   const [file = '', ...rest] = switched;
-  const pty = spawn(file, rest, { cwd, env: { ...env }, cols: columns, rows, name: env['TERM'] ?? 'xterm-256color', encoding: null });
+  const pty = spawn(file, rest, {
+    cwd,
+    env: { ...env },
+    cols: columns,
+    rows,
+    name: env['TERM'] ?? 'xterm-256color',
+    encoding: null,
+  });
   if (account) giveTerminal(pty, account.uid, account.gid);
   return pty;
 }

@@ -1,4 +1,4 @@
-import { closeSync, mkdirSync, openSync, readdirSync, statSync, unlinkSync, write, fchownSync } from 'node:fs';
+import { closeSync, fchownSync, mkdirSync, openSync, readdirSync, statSync, unlinkSync, writev } from 'node:fs';
 import { join } from 'node:path';
 
 export interface SpillOptions {
@@ -14,7 +14,9 @@ export interface SpillOptions {
 /** Output up to this is never cut in an answer (30,000 code points are at least as many bytes), so no file is needed. */
 const MEMORY_BYTES = 30_000;
 /** Output waiting for the disk: beyond this the terminal is not read. */
-const MAX_QUEUE_BYTES = 8 * 1024 * 1024;
+const MAX_QUEUE_BYTES = 1024 * 1024;
+/** Buffers of one write; the system takes no more (IOV_MAX). */
+const MAX_BATCH = 1024;
 
 /** The raw output of one command: in memory while it is short, then in a file of bounded size. */
 export class Spill {
@@ -86,23 +88,22 @@ export class Spill {
 
   #flush(): void {
     if (this.#isWriting || this.#fd === undefined) return;
-    const batch = this.#queue.length === 1 ? this.#queue[0] : Buffer.concat(this.#queue);
-    this.#queue = [];
-    if (batch === undefined || batch.length === 0) {
+    const batch = this.#queue.splice(0, MAX_BATCH);
+    if (batch.length === 0) {
       if (this.#isClosed) this.#closeFile();
       return;
     }
     this.#isWriting = true;
-    write(this.#fd, batch, (error, written) => this.#onWritten(error, written, batch));
+    writev(this.#fd, batch, (error, written) => this.#onWritten(error, written, batch));
   }
 
-  #onWritten(error: Error | null, written: number, batch: Buffer): void {
+  #onWritten(error: Error | null, written: number, batch: readonly Buffer[]): void {
     this.#isWriting = false;
     if (error) {
       this.#fail();
       return;
     }
-    if (written < batch.length) this.#queue.unshift(batch.subarray(written));
+    this.#queue.unshift(...unwritten(batch, written));
     const wasFull = this.#queuedBytes >= MAX_QUEUE_BYTES;
     this.#queuedBytes -= written;
     if (wasFull && this.#queuedBytes < MAX_QUEUE_BYTES) this.#onDrain();
@@ -126,6 +127,19 @@ export class Spill {
     this.#fd = undefined;
     if (fd !== undefined) quietly(() => closeSync(fd));
   }
+}
+
+/** What a short write left over. */
+function unwritten(batch: readonly Buffer[], written: number): Buffer[] {
+  let left = written;
+  let index = 0;
+  for (; index < batch.length; index += 1) {
+    const { length } = batch[index] as Buffer;
+    if (length > left) break;
+    left -= length;
+  }
+  const [first, ...rest] = batch.slice(index);
+  return first === undefined ? [] : [left > 0 ? first.subarray(left) : first, ...rest];
 }
 
 /** Removes the oldest files until all together hold at most `limit` bytes. */

@@ -84,10 +84,11 @@ const SUCCESSORS: ReadonlyMap<string, Construct | 'closed'> = new Map([
   ['clause esac', 'closed'],
 ]);
 
-const HEADERS: readonly Construct[] = ['for', 'forIn', 'forWords', 'forDo', 'case', 'caseIn', 'pattern', 'condition'];
+/** Constructs that are no lists of commands, although they are read by tokens. */
+const HEADERS: ReadonlySet<Construct> = new Set(['for', 'forIn', 'forWords', 'forDo', 'case', 'caseIn', 'pattern']);
 
 /** Constructs in which operators are text. */
-const LOOSE: readonly Construct[] = ['array', 'glob', 'condition'];
+const LOOSE: ReadonlySet<Construct> = new Set(['array', 'glob', 'condition']);
 
 /** Reserved words that are errors where no construct waits for them. */
 const MISPLACED: ReadonlySet<string> = new Set(['then', 'elif', 'else', 'fi', 'do', 'done', 'esac', '}', ']]', 'in']);
@@ -337,8 +338,8 @@ function closingParenthesis(scan: Scan, from: number): number {
       if (opened.length === 0) return index;
     } else if (character === '`' || (character === "'" && !isQuoted)) {
       const end = character === '`' ? unescapedIndex(text, '`', index + 1) : text.indexOf("'", index + 1);
+      scan.lookahead -= (end === -1 ? text.length : end) - index;
       if (end === -1) break;
-      scan.lookahead -= end - index;
       index = end;
     }
   }
@@ -443,9 +444,9 @@ function withoutQuotes(word: string): string {
 
 // Grammar
 
-/** Of the frames that tokens are read in. */
+/** Meant for frames that are read by tokens, not for quoting. */
 function isList({ construct }: Frame): boolean {
-  return !HEADERS.includes(construct) && !LOOSE.includes(construct);
+  return !HEADERS.has(construct) && !LOOSE.has(construct);
 }
 
 function readCommandWord(scan: Scan, frame: Frame, word: string): void {
@@ -616,7 +617,7 @@ function closeParenthesis(scan: Scan, frame: Frame): void {
 function readOperator(scan: Scan, frame: Frame): void {
   const [operator = ''] = OPERATOR.exec(scan.text.slice(scan.offset, scan.offset + LONGEST_OPERATOR)) ?? [];
   const isRedirection = operator.includes('<') || operator.includes('>');
-  const isLoose = LOOSE.includes(frame.construct);
+  const isLoose = LOOSE.has(frame.construct);
   if (isRedirection && !isLoose) dropDescriptor(scan, frame);
   endWord(scan, frame);
   const after = current(scan);

@@ -109,7 +109,12 @@ export class Dispatcher {
     });
   }
 
-  async #perform(call: Call, executor: AnyExecutor | undefined, signal: AbortSignal, arrivedAt: number): Promise<Reply> {
+  async #perform(
+    call: Call,
+    executor: AnyExecutor | undefined,
+    signal: AbortSignal,
+    arrivedAt: number,
+  ): Promise<Reply> {
     const startedAt = performance.now();
     this.#running += 1;
     const { recorder } = this.#options;
@@ -131,7 +136,13 @@ export class Dispatcher {
     this.#inFlight.delete(call.id);
     if (this.#inFlight.size === 0) this.#onEmpty?.();
     const durationMs = endedAt - startedAt;
-    this.#options.onSummary?.({ call, outcome: outcomeOf(result, cause), queuedMs: startedAt - arrivedAt, durationMs, cause });
+    this.#options.onSummary?.({
+      call,
+      outcome: outcomeOf(result, cause),
+      queuedMs: startedAt - arrivedAt,
+      durationMs,
+      cause,
+    });
     return { ...result, action_id: call.id, duration_ms: Math.round(durationMs * 1000) / 1000 };
   }
 
@@ -149,7 +160,14 @@ function isHidden(action: Action): boolean {
 /** An `error` in answer to a hidden `run` would crash V0's client (V0 §4.1). */
 function refusal({ isHidden: hidden }: Call, message: string): ActionResult {
   if (!hidden) return { observation: errorObservation(message) };
-  return { observation: runObservation({ command: '', content: `ERROR: ${message}`, metadata: DEFAULT_METADATA, hidden: true }) };
+  return {
+    observation: runObservation({
+      command: '',
+      content: `ERROR: ${message}`,
+      metadata: DEFAULT_METADATA,
+      hidden: true,
+    }),
+  };
 }
 
 function outcomeOf({ observation }: ActionResult, cause: unknown): CallSummary['outcome'] {

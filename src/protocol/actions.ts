@@ -15,7 +15,7 @@ const NUMERIC = /^\s*[+-]?\d{1,15}\s*$/;
 
 /** A string that is handed to the operating system, which ends strings at a NUL. */
 function osString(): z.ZodString {
-  return z.string().refine((text) => !text.includes('\0'), { error: nulProblem });
+  return z.string().refine((value) => !value.includes('\0'), { error: nulProblem });
 }
 
 function nulProblem({ input }: { readonly input?: unknown }): string {
@@ -50,7 +50,9 @@ const session = z
   .regex(NAME, { error: expectation(NAME_RULE) })
   .default('default')
   .describe('Named session, created on first use: a shell, kernel or browser context of its own. Extension of V0.');
-const path = osString().describe('Path of the file; a relative one counts from the working directory of the shell (V0 §7.1).');
+const path = osString().describe(
+  'Path of the file; a relative one counts from the working directory of the shell (V0 §7.1).',
+);
 const return_axtree = flag('Whether to answer the accessibility tree (V0 §4.2).');
 
 /** Arguments of `run` (V0 §3.2). */
@@ -74,7 +76,10 @@ export const RunIpythonArgs = z
   .object({
     code: osString().default('').describe('The cell to run. Required unless `cells` is there (V0 §3.2).'),
     thought,
-    include_extra: z.boolean().default(true).describe('Add the working directory and interpreter to the answer (V0 §6).'),
+    include_extra: z
+      .boolean()
+      .default(true)
+      .describe('Add the working directory and interpreter to the answer (V0 §6).'),
     confirmation_state,
     security_risk,
     kernel_init_code: text('Accepted and never used (V0 §3.2).'),
@@ -84,7 +89,11 @@ export const RunIpythonArgs = z
       .regex(NAME, { error: expectation(NAME_RULE) })
       .optional()
       .describe('Kernel specification, such as `python3`, for a session that is yet to start. Extension of V0.'),
-    cells: z.array(osString()).min(1).optional().describe('Several cells, run in order until one fails. Extension of V0.'),
+    cells: z
+      .array(osString())
+      .min(1)
+      .optional()
+      .describe('Several cells, run in order until one fails. Extension of V0.'),
   })
   .meta({ anyOf: [{ required: ['code'] }, { required: ['cells'] }] });
 
@@ -95,7 +104,10 @@ export const ReadArgs = z.object({
   end: line(-1, 'Line after the last one, from 0; -1: to the end (V0 §7.2).'),
   thought,
   security_risk,
-  impl_source: z.enum(['default', 'oh_aci']).default('default').describe('Plain text, or the numbered view of the editor (V0 §7).'),
+  impl_source: z
+    .enum(['default', 'oh_aci'])
+    .default('default')
+    .describe('Plain text, or the numbered view of the editor (V0 §7).'),
   view_range: z
     .array(z.int())
     .nullable()
@@ -118,12 +130,16 @@ export const WriteArgs = z.object({
 /** Arguments of `edit` (V0 §3.2). A numeric string in `insert_line` becomes a number. */
 export const EditArgs = z.object({
   path,
-  command: text('`view`, `create`, `str_replace`, `insert` or `undo_edit`; anything else is answered by the editor (V0 §7.4).'),
+  command: text(
+    '`view`, `create`, `str_replace`, `insert` or `undo_edit`; anything else is answered by the editor (V0 §7.4).',
+  ),
   file_text: z.string().nullable().default(null).describe('Whole content, for `create`.'),
   old_str: z.string().nullable().default(null).describe('Text to replace, for `str_replace`.'),
   new_str: z.string().nullable().default(null).describe('Text to put in, for `str_replace` and `insert`.'),
   insert_line: z
-    .union([z.int(), z.string().regex(NUMERIC).transform(Number), z.null()], { error: expectation('an integer or a numeric string') })
+    .union([z.int(), z.string().regex(NUMERIC).transform(Number), z.null()], {
+      error: expectation('an integer or a numeric string'),
+    })
     .default(null)
     .describe('Line after which to insert, from 1; 0: at the start (V0 §3.2).'),
   content: text("Used by `llm_based_edit` alone, which is the client's business (V0 §3.2)."),
@@ -131,7 +147,10 @@ export const EditArgs = z.object({
   end: line(-1, 'Used by `llm_based_edit` alone.'),
   thought,
   security_risk,
-  impl_source: z.enum(['oh_aci', 'llm_based_edit']).default('oh_aci').describe('The editor; only `oh_aci` is executed (V0 §3.2).'),
+  impl_source: z
+    .enum(['oh_aci', 'llm_based_edit'])
+    .default('oh_aci')
+    .describe('The editor; only `oh_aci` is executed (V0 §3.2).'),
 });
 
 /** Arguments of `browse` (V0 §3.2). */
@@ -147,7 +166,9 @@ export const BrowseArgs = z.object({
 export const BrowseInteractiveArgs = z.object({
   browser_actions: z
     .string()
-    .describe("Calls in BrowserGym's action language, such as `goto('http://localhost')`; parsed, never evaluated (V0 §8)."),
+    .describe(
+      "Calls in BrowserGym's action language, such as `goto('http://localhost')`; parsed, never evaluated (V0 §8).",
+    ),
   thought,
   browsergym_send_msg_to_user: text('Message to the user; kept (V0 §3.2).'),
   security_risk,
@@ -161,11 +182,16 @@ const ENVELOPE = {
     .number({ error: expectation('a finite number of seconds >= 0') })
     .min(0, { error: expectation('a finite number of seconds >= 0') })
     .exactOptional()
-    .describe('Hard limit in seconds; absent or null: none. The answer comes at the latest then, the program goes on (V0 §3.1, §5.2).'),
+    .describe(
+      'Hard limit in seconds; absent or null: none. The answer comes at the latest then, the program goes on (V0 §3.1, §5.2).',
+    ),
   id: z.union([z.number(), z.string()]).exactOptional().describe("The client's number of the action (V0 §3.1)."),
   timestamp: z.string().exactOptional().describe("The client's time, ISO 8601 (V0 §3.1)."),
   source: z.string().exactOptional().describe('`agent`, `user` or `environment` (V0 §3.1).'),
-  cause: z.union([z.number(), z.string()]).exactOptional().describe('Id of the event that led to this action (V0 §3.1).'),
+  cause: z
+    .union([z.number(), z.string()])
+    .exactOptional()
+    .describe('Id of the event that led to this action (V0 §3.1).'),
   message: z.string().exactOptional().describe('The action in words (V0 §3.1).'),
 };
 
@@ -175,7 +201,11 @@ export const ReadAction = z.object({ action: z.literal('read'), args: ReadArgs, 
 export const WriteAction = z.object({ action: z.literal('write'), args: WriteArgs, ...ENVELOPE });
 export const EditAction = z.object({ action: z.literal('edit'), args: EditArgs, ...ENVELOPE });
 export const BrowseAction = z.object({ action: z.literal('browse'), args: BrowseArgs, ...ENVELOPE });
-export const BrowseInteractiveAction = z.object({ action: z.literal('browse_interactive'), args: BrowseInteractiveArgs, ...ENVELOPE });
+export const BrowseInteractiveAction = z.object({
+  action: z.literal('browse_interactive'),
+  args: BrowseInteractiveArgs,
+  ...ENVELOPE,
+});
 
 // The rest is answered by V0's client itself and never executed here: known, so that the answer can say so.
 const anyObject = z.record(z.string(), z.unknown());
@@ -217,7 +247,13 @@ export const ChangeAgentStateAction = z.object({
 });
 export const MessageAction = z.object({
   action: z.literal('message'),
-  args: z.object({ content: z.string(), file_urls: urls, image_urls: urls, wait_for_response: z.boolean().default(false), security_risk }),
+  args: z.object({
+    content: z.string(),
+    file_urls: urls,
+    image_urls: urls,
+    wait_for_response: z.boolean().default(false),
+    security_risk,
+  }),
   ...ENVELOPE,
 });
 export const SystemAction = z.object({
@@ -241,7 +277,11 @@ export const CondensationAction = z.object({
   }),
   ...ENVELOPE,
 });
-export const CondensationRequestAction = z.object({ action: z.literal('condensation_request'), args: z.object({}), ...ENVELOPE });
+export const CondensationRequestAction = z.object({
+  action: z.literal('condensation_request'),
+  args: z.object({}),
+  ...ENVELOPE,
+});
 export const TaskTrackingAction = z.object({
   action: z.literal('task_tracking'),
   args: z.object({ command: z.string().default('view'), task_list: z.array(anyObject).default([]), thought }),
@@ -304,7 +344,9 @@ export type BrowseAction = ActionMap['browse'];
 export type BrowseInteractiveAction = ActionMap['browse_interactive'];
 
 /** The executed types, as an unknown type's answer lists them. */
-export const EXECUTABLE_ACTION_TYPES: readonly ActionType[] = ExecutableAction.options.map((option) => option.shape.action.value);
+export const EXECUTABLE_ACTION_TYPES: readonly ActionType[] = ExecutableAction.options.map(
+  (option) => option.shape.action.value,
+);
 
 /**
  * What became of an action from the wire.
@@ -319,7 +361,9 @@ export type ParsedAction =
 type ActionSchema = (typeof Action.options)[number];
 type JsonObject = Readonly<Record<string, unknown>>;
 
-const SCHEMAS: ReadonlyMap<string, ActionSchema> = new Map(Action.options.map((schema) => [schema.shape.action.value, schema]));
+const SCHEMAS: ReadonlyMap<string, ActionSchema> = new Map(
+  Action.options.map((schema) => [schema.shape.action.value, schema]),
+);
 const PARSE_OPTIONS = { error: expectation() };
 /** Shortest arguments that are accepted, for the hint in a message. */
 const SAMPLE_ARGS: Readonly<Partial<Record<string, JsonObject>>> = {
@@ -361,12 +405,16 @@ function isObject(value: unknown): value is JsonObject {
 
 function unknownTypeProblem(type: unknown): string {
   const available = EXECUTABLE_ACTION_TYPES.join(', ');
-  if (typeof type === 'string') return `action.action: there is no action type ${quote(type)}. Available: ${available}.`;
+  if (typeof type === 'string')
+    return `action.action: there is no action type ${quote(type)}. Available: ${available}.`;
   return `action.action: expected one of ${available}, got ${describeValue(type)}.`;
 }
 
 /** The arguments that the type has. Only names of the shape are copied, so a `__proto__` from the wire stays harmless. */
-function knownArgs(shape: Readonly<Record<string, z.ZodType>>, raw: JsonObject): { args: JsonObject; unknownArgs: string[] } {
+function knownArgs(
+  shape: Readonly<Record<string, z.ZodType>>,
+  raw: JsonObject,
+): { args: JsonObject; unknownArgs: string[] } {
   const current = hasDeprecated(raw) ? replaceDeprecated(raw) : raw;
   const args: Record<string, unknown> = {};
   const unknownArgs: string[] = [];

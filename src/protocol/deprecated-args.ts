@@ -2,10 +2,17 @@ import { parsePythonLiteral } from './python-literal.ts';
 
 const FILE_EDITOR_PREFIX = 'print(file_editor(**';
 const FILE_EDITOR_SUFFIX = '))';
-const SECURITY_RISKS: readonly unknown[] = [-1, 0, 1, 2];
+const SECURITY_RISKS: ReadonlySet<unknown> = new Set([-1, 0, 1, 2]);
 
 /** In none of today's types; `timestamp` belongs to the envelope. */
-const DEPRECATED = ['keep_prompt', 'task_completed', 'is_confirmed', 'images_urls', 'timestamp', 'translated_ipython_code'] as const;
+const DEPRECATED = [
+  'keep_prompt',
+  'task_completed',
+  'is_confirmed',
+  'images_urls',
+  'timestamp',
+  'translated_ipython_code',
+] as const;
 
 type Args = Readonly<Record<string, unknown>>;
 
@@ -29,7 +36,7 @@ export function replaceDeprecated(args: Args): Record<string, unknown> {
 }
 
 function isSecurityRisk(value: unknown): boolean {
-  return SECURITY_RISKS.includes(value);
+  return SECURITY_RISKS.has(value);
 }
 
 /** The field once held a boolean. */

@@ -25,7 +25,9 @@ export const ReadyReply = z.object({
 export const Resources = z.object({
   cpu_percent: z.number().describe('Of one core.'),
   memory: z.object({ rss: z.number(), vms: z.number(), percent: z.number().describe('Of the physical memory.') }),
-  disk: z.object({ total: z.number(), used: z.number(), free: z.number(), percent: z.number() }).describe('The file system of `/`.'),
+  disk: z
+    .object({ total: z.number(), used: z.number(), free: z.number(), percent: z.number() })
+    .describe('The file system of `/`.'),
   io: z.object({ read_bytes: z.number(), write_bytes: z.number() }),
 });
 
@@ -73,7 +75,9 @@ export const SessionInfo = z.object({
 export const SessionsReply = z.object({ sessions: z.array(SessionInfo) });
 
 /** Path of `DELETE /sessions/{lane}`. */
-export const SessionParams = z.object({ lane: z.string().describe('The `lane` of `GET /sessions`, such as `bash:default`.') });
+export const SessionParams = z.object({
+  lane: z.string().describe('The `lane` of `GET /sessions`, such as `bash:default`.'),
+});
 
 /** Reply of `DELETE /sessions/{lane}`. */
 export const SessionClosedReply = z.object({ closed: z.string().describe('The lane.') });
@@ -84,7 +88,9 @@ export const ListFilesRequest = z.object({
     .string()
     .nullable()
     .optional()
-    .describe('Directory; a relative one counts from the initial working directory, which is also meant by null or nothing.'),
+    .describe(
+      'Directory; a relative one counts from the initial working directory, which is also meant by null or nothing.',
+    ),
 });
 
 /** Reply of `POST /list_files`: directories first, with a trailing `/`; empty for whatever cannot be listed (V0 §2.7). */

@@ -72,7 +72,9 @@ export const BrowseExtras = z.strictObject({
   active_page_index: z.int().describe('-1: none.'),
   dom_object: anyObject.describe('Always empty.'),
   axtree_object: anyObject.describe('Empty unless `return_axtree`.'),
-  extra_element_properties: z.record(z.string(), ElementProperties).describe('By element id; empty unless `return_axtree`.'),
+  extra_element_properties: z
+    .record(z.string(), ElementProperties)
+    .describe('By element id; empty unless `return_axtree`.'),
   last_browser_action: z.string(),
   last_browser_action_error: z.string().describe('Empty, or `ExceptionType: message`.'),
   focused_element_bid: z.string().nullable(),
@@ -104,10 +106,34 @@ export const RunIpythonObservation = z.object({
   outputs: z.array(anyObject).exactOptional().describe('The outputs as the kernel sent them, all MIME types.'),
   ...EXTENSIONS,
 });
-export const ReadObservation = z.object({ message, observation: z.literal('read'), content, extras: ReadExtras, ...EXTENSIONS });
-export const WriteObservation = z.object({ message, observation: z.literal('write'), content, extras: WriteExtras, ...EXTENSIONS });
-export const EditObservation = z.object({ message, observation: z.literal('edit'), content, extras: EditExtras, ...EXTENSIONS });
-export const BrowseObservation = z.object({ message, observation: z.literal('browse'), content, extras: BrowseExtras, ...EXTENSIONS });
+export const ReadObservation = z.object({
+  message,
+  observation: z.literal('read'),
+  content,
+  extras: ReadExtras,
+  ...EXTENSIONS,
+});
+export const WriteObservation = z.object({
+  message,
+  observation: z.literal('write'),
+  content,
+  extras: WriteExtras,
+  ...EXTENSIONS,
+});
+export const EditObservation = z.object({
+  message,
+  observation: z.literal('edit'),
+  content,
+  extras: EditExtras,
+  ...EXTENSIONS,
+});
+export const BrowseObservation = z.object({
+  message,
+  observation: z.literal('browse'),
+  content,
+  extras: BrowseExtras,
+  ...EXTENSIONS,
+});
 export const DownloadObservation = z.object({
   message,
   observation: z.literal('download'),
@@ -115,8 +141,20 @@ export const DownloadObservation = z.object({
   extras: DownloadExtras,
   ...EXTENSIONS,
 });
-export const ErrorObservation = z.object({ message, observation: z.literal('error'), content, extras: ErrorExtras, ...EXTENSIONS });
-export const McpObservation = z.object({ message, observation: z.literal('mcp'), content, extras: McpExtras, ...EXTENSIONS });
+export const ErrorObservation = z.object({
+  message,
+  observation: z.literal('error'),
+  content,
+  extras: ErrorExtras,
+  ...EXTENSIONS,
+});
+export const McpObservation = z.object({
+  message,
+  observation: z.literal('mcp'),
+  content,
+  extras: McpExtras,
+  ...EXTENSIONS,
+});
 
 /** Every answer to an action (V0 §4.2). */
 export const Observation = z.discriminatedUnion('observation', [
@@ -135,7 +173,6 @@ export type RunMetadata = z.infer<typeof RunMetadata>;
 export type ElementProperties = z.infer<typeof ElementProperties>;
 export type BrowseExtras = z.infer<typeof BrowseExtras>;
 export type Observation = z.infer<typeof Observation>;
-export type ObservationType = Observation['observation'];
 /** From a type string to its observation. */
 export type ObservationMap = { [O in Observation as O['observation']]: O };
 export type RunObservation = ObservationMap['run'];
@@ -204,7 +241,12 @@ export function readObservation(file: {
   readonly implSource: 'default' | 'oh_aci';
 }): ReadObservation {
   const { path, implSource } = file;
-  return { message: `I read the file ${path}.`, observation: 'read', content: file.content, extras: { path, impl_source: implSource } };
+  return {
+    message: `I read the file ${path}.`,
+    observation: 'read',
+    content: file.content,
+    extras: { path, impl_source: implSource },
+  };
 }
 
 /** A `write` observation; its content is empty. */
@@ -238,13 +280,13 @@ export function editObservation(edit: {
 
 /** A `browse` observation, for both browser actions. What `extras` leaves out has V0's default. */
 export function browseObservation(
-  content: string,
+  text: string,
   extras: Pick<BrowseExtras, 'url' | 'trigger_by_action'> & Partial<BrowseExtras>,
 ): BrowseObservation {
   return {
     message: `Visited ${extras.url}`,
     observation: 'browse',
-    content,
+    content: text,
     extras: {
       screenshot: null,
       screenshot_path: null,
@@ -292,7 +334,10 @@ export function mcpObservation(call: {
 export function truncateContent(text: string): { text: string; truncated: boolean } {
   if (!hasMoreCodePoints(text, MAX_CONTENT_CODE_POINTS)) return { text, truncated: false };
   const half = MAX_CONTENT_CODE_POINTS / 2;
-  return { text: text.slice(0, indexAfter(text, half)) + TRUNCATION_NOTICE + text.slice(indexBefore(text, half)), truncated: true };
+  return {
+    text: text.slice(0, indexAfter(text, half)) + TRUNCATION_NOTICE + text.slice(indexBefore(text, half)),
+    truncated: true,
+  };
 }
 
 function hasMoreCodePoints(text: string, limit: number): boolean {

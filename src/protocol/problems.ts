@@ -3,6 +3,9 @@ import type { z } from 'zod';
 /** Longest piece of a wrong value that a message repeats, in UTF-16 units. */
 const MAX_QUOTED = 40;
 
+/** Lines of one answer; a list of a million wrong items is no reason for a million lines. */
+const MAX_PROBLEMS = 10;
+
 /** Names of zod's types for people. */
 const TYPE_NAMES: Readonly<Record<string, string>> = {
   string: 'a string',
@@ -19,7 +22,9 @@ const TYPE_NAMES: Readonly<Record<string, string>> = {
  * `action.args.command: expected a string, got null`.
  */
 export function describeProblems(root: string, issues: readonly z.core.$ZodIssue[]): string[] {
-  return issues.map((issue) => `${pathOf(root, issue.path)}: ${issue.message}`);
+  const lines = issues.slice(0, MAX_PROBLEMS).map((issue) => `${pathOf(root, issue.path)}: ${issue.message}`);
+  const more = issues.length - lines.length;
+  return more > 0 ? [...lines, `${root}: ${more} more problems`] : lines;
 }
 
 /** The `error` of a parse (or of one schema, with its own words for what is expected). */
@@ -32,9 +37,8 @@ export function describeValue(value: unknown): string {
   if (value === undefined) return 'nothing';
   if (value === null) return 'null';
   if (typeof value === 'string') return `the string ${quote(value)}`;
-  if (Array.isArray(value)) return `a list of ${value.length}`;
-  if (typeof value === 'object') return 'an object';
-  return String(value);
+  if (typeof value === 'number' || typeof value === 'boolean') return String(value);
+  return Array.isArray(value) ? `a list of ${value.length}` : 'an object';
 }
 
 /** A string in JSON's quotes, cut to a length that fits a message. */
@@ -60,5 +64,8 @@ function expectedBy(issue: z.core.$ZodRawIssue): string {
 }
 
 function pathOf(root: string, path: readonly PropertyKey[]): string {
-  return path.reduce<string>((text, key) => (typeof key === 'number' ? `${text}[${key}]` : `${text}.${String(key)}`), root);
+  return path.reduce<string>(
+    (text, key) => (typeof key === 'number' ? `${text}[${key}]` : `${text}.${String(key)}`),
+    root,
+  );
 }

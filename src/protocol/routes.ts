@@ -50,7 +50,10 @@ export interface Route {
 }
 
 const FORBIDDEN: ReplySpec = { description: 'Wrong or missing key, or a foreign origin or host.', schema: ErrorBody };
-const INVALID: ReplySpec = { description: 'The body is not what is expected; `errors` says where (V0 §2.1).', schema: ErrorBody };
+const INVALID: ReplySpec = {
+  description: 'The body is not what is expected; `errors` says where (V0 §2.1).',
+  schema: ErrorBody,
+};
 const TOO_LARGE: ReplySpec = { description: 'The body is larger than the server takes.', schema: ErrorBody };
 const INTERNAL: ReplySpec = { description: 'A fault of the server.', schema: ErrorBody };
 

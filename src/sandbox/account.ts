@@ -70,7 +70,19 @@ async function createAccount({ username, userId }: AccountRequest, warn: (text: 
   if (uid !== userId) warn(`uid ${userId} belongs to another account: ${username} gets ${uid}`);
   await allowSudo(warn);
   const groups = (await hasGroup('sudo')) ? ['-G', 'sudo'] : [];
-  await run('useradd', ['-rm', '-d', `/home/${username}`, '-s', '/bin/bash', '-g', 'root', ...groups, '-u', `${uid}`, username]);
+  await run('useradd', [
+    '-rm',
+    '-d',
+    `/home/${username}`,
+    '-s',
+    '/bin/bash',
+    '-g',
+    'root',
+    ...groups,
+    '-u',
+    `${uid}`,
+    username,
+  ]);
   const account = findAccount(username);
   if (!account) throw new Error(`useradd made no account ${username}`);
   return account;
@@ -113,6 +125,26 @@ export async function prepareWorkingDirectory(
 
 /** Giving one of these away would break the machine. */
 const SYSTEM_DIRECTORIES: ReadonlySet<string> = new Set(
-  ['', 'bin', 'boot', 'dev', 'etc', 'home', 'lib', 'lib64', 'media', 'mnt', 'opt', 'proc', 'root', 'run', 'sbin', 'srv', 'sys', 'tmp', 'usr', 'var']
-    .map((name) => `/${name}`),
+  [
+    '',
+    'bin',
+    'boot',
+    'dev',
+    'etc',
+    'home',
+    'lib',
+    'lib64',
+    'media',
+    'mnt',
+    'opt',
+    'proc',
+    'root',
+    'run',
+    'sbin',
+    'srv',
+    'sys',
+    'tmp',
+    'usr',
+    'var',
+  ].map((name) => `/${name}`),
 );

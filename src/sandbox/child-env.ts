@@ -9,20 +9,37 @@ const NO_PAGER: Readonly<Record<string, string>> = {
 };
 
 /** Things of the server's own terminal or start that mean nothing in a sandbox shell. */
-const NOT_INHERITED = ['COLUMNS', 'LINES', 'TERMCAP', 'STY', 'TMUX', 'TMUX_PANE', 'WINDOW', 'WINDOWID', 'OLDPWD', 'SHLVL', 'BASH_ENV', 'TMOUT'];
+const NOT_INHERITED = [
+  'COLUMNS',
+  'LINES',
+  'TERMCAP',
+  'STY',
+  'TMUX',
+  'TMUX_PANE',
+  'WINDOW',
+  'WINDOWID',
+  'OLDPWD',
+  'SHLVL',
+  'BASH_ENV',
+  'TMOUT',
+];
 
 /**
  * The environment of the sandbox's shells: the server's own without its secrets (`base`), with a UTF-8 locale, a terminal type, no
  * pagers, and the account's identity.
  */
-export function childEnvironment(base: Readonly<Record<string, string>>, account: Account): Record<string, string> {
+export function childEnvironment(
+  base: Readonly<Record<string, string>>,
+  account: Account,
+  isSwitched: boolean,
+): Record<string, string> {
   const env: Record<string, string> = { ...base, ...NO_PAGER, ...locale(base) };
   for (const name of NOT_INHERITED) delete env[name];
   if (env['LC_ALL'] === '') delete env['LC_ALL'];
   env['TERM'] = 'xterm-256color';
-  env['HOME'] = account.home;
-  env['USER'] = account.name;
-  env['LOGNAME'] = account.name;
+  const identity = { HOME: account.home, USER: account.name, LOGNAME: account.name };
+  // Under the server's own account, what it was started with stands.
+  Object.assign(env, isSwitched ? identity : { ...identity, ...picked(env, Object.keys(identity)) });
   env['SHELL'] = '/bin/bash';
   env['PATH'] ??= '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
   return env;
@@ -33,4 +50,8 @@ function locale(base: Readonly<Record<string, string>>): Record<string, string> 
   const effective = base['LC_ALL'] || base['LC_CTYPE'] || base['LANG'] || '';
   if (/utf-?8/i.test(effective)) return {};
   return { LANG: 'C.UTF-8', LC_CTYPE: 'C.UTF-8', LC_ALL: '' };
+}
+
+function picked(env: Readonly<Record<string, string>>, names: readonly string[]): Record<string, string> {
+  return Object.fromEntries(names.flatMap((name) => (env[name] ? [[name, env[name]]] : [])));
 }

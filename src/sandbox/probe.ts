@@ -54,7 +54,11 @@ export function systemFacts(): Omit<SandboxFacts, 'tools'> {
   return { os: osName(), arch: arch(), kernel: release() };
 }
 
-function versionOf(name: string, args: readonly string[], env: Readonly<Record<string, string>>): Promise<string | null> {
+function versionOf(
+  name: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>>,
+): Promise<string | null> {
   return new Promise((resolve) => {
     const options = { env, timeout: TOOL_LIMIT_MS, killSignal: 'SIGKILL', maxBuffer: 64 * 1024 } as const;
     const child = execFile(name, args, options, (error, stdout, stderr) => {

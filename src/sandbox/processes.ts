@@ -125,7 +125,8 @@ export async function endProcesses(query: ProcessQuery, graceMs: number, killMs 
     if (elapsed > graceMs + killMs) return alive.length;
     for (const { pid, startTime } of alive) {
       if (elapsed >= graceMs) signalProcess(pid, 'SIGKILL');
-      else if (!asked.has(`${pid}:${startTime}`)) for (const signal of ['SIGHUP', 'SIGTERM', 'SIGCONT'] as const) signalProcess(pid, signal);
+      else if (!asked.has(`${pid}:${startTime}`))
+        for (const signal of ['SIGHUP', 'SIGTERM', 'SIGCONT'] as const) signalProcess(pid, signal);
       asked.add(`${pid}:${startTime}`);
     }
     await delay(POLL_MS);

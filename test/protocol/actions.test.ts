@@ -1,5 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { Action, type ActionType, EXECUTABLE_ACTION_TYPES, MAX_TIMEOUT_SECONDS, parseAction } from '../../src/protocol/actions.ts';
+import {
+  Action,
+  type ActionType,
+  EXECUTABLE_ACTION_TYPES,
+  MAX_TIMEOUT_SECONDS,
+  parseAction,
+} from '../../src/protocol/actions.ts';
 
 const COMMON = { thought: '', security_risk: -1 };
 
@@ -23,7 +29,14 @@ const DEFAULTS: readonly [ActionType, object, object][] = [
   [
     'run_ipython',
     { code: '1+1' },
-    { code: '1+1', include_extra: true, confirmation_state: 'confirmed', kernel_init_code: '', session: 'default', ...COMMON },
+    {
+      code: '1+1',
+      include_extra: true,
+      confirmation_state: 'confirmed',
+      kernel_init_code: '',
+      session: 'default',
+      ...COMMON,
+    },
   ],
   ['read', { path: '/a' }, { path: '/a', start: 0, end: -1, impl_source: 'default', view_range: null, ...COMMON }],
   ['write', { path: '/a', content: 'x' }, { path: '/a', content: 'x', start: 0, end: -1, ...COMMON }],
@@ -58,7 +71,11 @@ const DEFAULTS: readonly [ActionType, object, object][] = [
   ['delegate', { agent: 'a', inputs: {} }, { agent: 'a', inputs: {}, thought: '' }],
   ['recall', { recall_type: 'knowledge' }, { recall_type: 'knowledge', query: '', thought: '' }],
   ['change_agent_state', { agent_state: 'paused' }, { agent_state: 'paused', thought: '' }],
-  ['message', { content: 'hi' }, { content: 'hi', file_urls: null, image_urls: null, wait_for_response: false, security_risk: -1 }],
+  [
+    'message',
+    { content: 'hi' },
+    { content: 'hi', file_urls: null, image_urls: null, wait_for_response: false, security_risk: -1 },
+  ],
   ['system', { content: 'hi' }, { content: 'hi', tools: null, openhands_version: null, agent_class: null }],
   [
     'condensation',
@@ -94,7 +111,9 @@ describe('defaults (V0 §3.2)', () => {
   test('null in an optional field is its default', () => {
     const args = { command: 'ls', is_input: null, thought: null, cwd: null, session: null, security_risk: null };
     expect(parsedArgs({ action: 'run', args })).toEqual(parsedArgs({ action: 'run', args: { command: 'ls' } }));
-    expect(parsedArgs({ action: 'run_ipython', args: { code: '1', cells: null, kernel: null } })).not.toHaveProperty('cells');
+    expect(parsedArgs({ action: 'run_ipython', args: { code: '1', cells: null, kernel: null } })).not.toHaveProperty(
+      'cells',
+    );
   });
 });
 
@@ -128,7 +147,12 @@ describe('envelope (V0 §3.1)', () => {
   });
 
   test('metadata of the LLM is dropped whatever it is', () => {
-    const action = { ...CAPTURE, tool_call_metadata: { model_response: { deep: [1] } }, llm_metrics: 'odd', other: null };
+    const action = {
+      ...CAPTURE,
+      tool_call_metadata: { model_response: { deep: [1] } },
+      llm_metrics: 'odd',
+      other: null,
+    };
     expect(parseAction(action)).toEqual(parseAction(CAPTURE));
   });
 
@@ -151,8 +175,8 @@ describe('envelope (V0 §3.1)', () => {
     [null, undefined],
     [undefined, undefined],
   ])('timeout %s is %s', (timeout, expected) => {
-    expect(parseAction({ action: 'run', args: { command: 'ls' }, timeout })).toMatchObject({ ok: true, action: { action: 'run' } });
     const parsed = parseAction({ action: 'run', args: { command: 'ls' }, timeout });
+    expect(parsed).toMatchObject({ ok: true });
     expect(parsed.ok && parsed.action.timeout).toBe(expected);
   });
 });
@@ -173,7 +197,11 @@ describe('unknown arguments', () => {
 describe('deprecated input (V0 §3.1)', () => {
   test.each<[string, object, object]>([
     ['keep_prompt', { action: 'run', args: { command: 'ls', keep_prompt: true } }, { command: 'ls' }],
-    ['is_confirmed', { action: 'run', args: { command: 'ls', is_confirmed: 'rejected' } }, { confirmation_state: 'rejected' }],
+    [
+      'is_confirmed',
+      { action: 'run', args: { command: 'ls', is_confirmed: 'rejected' } },
+      { confirmation_state: 'rejected' },
+    ],
     [
       'is_confirmed as a boolean',
       { action: 'run', args: { command: 'ls', is_confirmed: false } },
@@ -189,8 +217,14 @@ describe('deprecated input (V0 §3.1)', () => {
 
   test('args.timestamp is lifted out, and the one outside wins', () => {
     const args = { content: 'a', timestamp: 'inner' };
-    expect(parseAction({ action: 'message', args })).toMatchObject({ ok: true, unknownArgs: [], action: { timestamp: 'inner' } });
-    expect(parseAction({ action: 'message', args, timestamp: 'outer' })).toMatchObject({ action: { timestamp: 'outer' } });
+    expect(parseAction({ action: 'message', args })).toMatchObject({
+      ok: true,
+      unknownArgs: [],
+      action: { timestamp: 'inner' },
+    });
+    expect(parseAction({ action: 'message', args, timestamp: 'outer' })).toMatchObject({
+      action: { timestamp: 'outer' },
+    });
   });
 
   test('translated_ipython_code is merged', () => {
@@ -198,20 +232,28 @@ describe('deprecated input (V0 §3.1)', () => {
     expect(parseAction({ action: 'edit', args: { path: '/old', translated_ipython_code: code } })).toMatchObject({
       ok: true,
       unknownArgs: [],
-      action: { args: { command: 'str_replace', path: '/w/a.py', old_str: "it's", new_str: 'a\nb', insert_line: null } },
+      action: {
+        args: { command: 'str_replace', path: '/w/a.py', old_str: "it's", new_str: 'a\nb', insert_line: null },
+      },
     });
   });
 
   test('a translated view has no command', () => {
     const code = "print(file_editor(**{'command': 'view', 'path': '/w', 'view_range': [1, 10]}))";
-    const parsed = parseAction({ action: 'read', args: { path: '/w', impl_source: 'oh_aci', translated_ipython_code: code } });
+    const parsed = parseAction({
+      action: 'read',
+      args: { path: '/w', impl_source: 'oh_aci', translated_ipython_code: code },
+    });
     expect(parsed).toMatchObject({ ok: true, unknownArgs: [], action: { args: { view_range: [1, 10] } } });
   });
 
-  test.each([["print(file_editor(**{'path': open('x')}))"], ['print(1)'], [''], [null], [7]])('is dropped when it is %j', (code) => {
-    const parsed = parseAction({ action: 'edit', args: { path: '/a', translated_ipython_code: code } });
-    expect(parsed).toMatchObject({ ok: true, unknownArgs: [], action: { args: { path: '/a' } } });
-  });
+  test.each([["print(file_editor(**{'path': open('x')}))"], ['print(1)'], [''], [null], [7]])(
+    'is dropped when it is %j',
+    (code) => {
+      const parsed = parseAction({ action: 'edit', args: { path: '/a', translated_ipython_code: code } });
+      expect(parsed).toMatchObject({ ok: true, unknownArgs: [], action: { args: { path: '/a' } } });
+    },
+  );
 });
 
 describe('insert_line', () => {
@@ -228,7 +270,10 @@ describe('insert_line', () => {
 
 describe('run_ipython', () => {
   test('cells stand for code', () => {
-    expect(parsedArgs({ action: 'run_ipython', args: { cells: ['a = 1', 'a'] } })).toMatchObject({ code: '', cells: ['a = 1', 'a'] });
+    expect(parsedArgs({ action: 'run_ipython', args: { cells: ['a = 1', 'a'] } })).toMatchObject({
+      code: '',
+      cells: ['a = 1', 'a'],
+    });
   });
 
   test('an empty cell is a cell', () => {
@@ -269,10 +314,22 @@ const MISTAKES: readonly [unknown, string][] = [
     { action: 'run', args: { command: 'a', cwd: '/\0' } },
     `action.args.cwd: must not contain a NUL character (there is one at index 1)${RUN_HINT}`,
   ],
-  [{ action: 'run', args: { command: 'a', hidden: 'no' } }, `action.args.hidden: expected true or false, got the string "no"${RUN_HINT}`],
-  [{ action: 'run', args: { command: 'a', session: '' } }, `action.args.session: expected ${NAMES}, got the string ""${RUN_HINT}`],
-  [{ action: 'run', args: { command: 'a', session: 'a/b' } }, `action.args.session: expected ${NAMES}, got the string "a/b"${RUN_HINT}`],
-  [{ action: 'run', args: { command: 'a', session: 'a\n' } }, `action.args.session: expected ${NAMES}, got the string "a\\n"${RUN_HINT}`],
+  [
+    { action: 'run', args: { command: 'a', is_input: 'no' } },
+    `action.args.is_input: expected true or false, got the string "no"${RUN_HINT}`,
+  ],
+  [
+    { action: 'run', args: { command: 'a', session: '' } },
+    `action.args.session: expected ${NAMES}, got the string ""${RUN_HINT}`,
+  ],
+  [
+    { action: 'run', args: { command: 'a', session: 'a/b' } },
+    `action.args.session: expected ${NAMES}, got the string "a/b"${RUN_HINT}`,
+  ],
+  [
+    { action: 'run', args: { command: 'a', session: 'a\n' } },
+    `action.args.session: expected ${NAMES}, got the string "a\\n"${RUN_HINT}`,
+  ],
   [
     { action: 'run', args: { command: 'a', session: 'x'.repeat(65) } },
     `action.args.session: expected ${NAMES}, got the string "${'x'.repeat(40)}"…${RUN_HINT}`,
@@ -287,7 +344,10 @@ const MISTAKES: readonly [unknown, string][] = [
       'action.args.blocking: expected true or false, got 2\n' +
       `action.timeout: expected a finite number of seconds >= 0, got -1${RUN_HINT}`,
   ],
-  [{ action: 'run', args: { command: 'a' }, timeout: Number.NaN }, 'action.timeout: expected a finite number of seconds >= 0, got NaN'],
+  [
+    { action: 'run', args: { command: 'a' }, timeout: Number.NaN },
+    'action.timeout: expected a finite number of seconds >= 0, got NaN',
+  ],
   [
     { action: 'run', args: { command: 'a' }, timeout: Number.POSITIVE_INFINITY },
     'action.timeout: expected a finite number of seconds >= 0, got Infinity',
@@ -350,12 +410,20 @@ describe('mistakes', () => {
   test.each([
     [{ action: 'run', args: { hidden: true } }, true],
     [{ action: 'run', args: { command: 'a', hidden: true }, timeout: -1 }, true],
+    // Truthy is what V0's client asks for.
     [{ action: 'run', args: { hidden: 1 } }, true],
     [{ action: 'run', args: {} }, false],
     [{ action: 'read', args: { hidden: true } }, false],
     [{ action: 'bogus', args: { hidden: true } }, false],
   ])('%j asked to be hidden: %s', (input, hidden) => {
     expect(parseAction(input)).toMatchObject({ ok: false, hidden, actionType: input.action });
+  });
+
+  test('are told ten at a time', () => {
+    const parsed = parseAction({ action: 'run_ipython', args: { cells: Array.from({ length: 10_000 }, () => 1) } });
+    const lines = parsed.ok ? [] : parsed.message.split('\n');
+    expect(lines).toHaveLength(11);
+    expect(lines[10]).toMatch(/^action: 9990 more problems/);
   });
 
   test('content may be anything that a string can be', () => {

@@ -1,5 +1,11 @@
 import { expect, test } from 'vitest';
-import { ActionEnvelope, ErrorBody, ListFilesRequest, ServerInfoReply, SessionsReply } from '../../src/protocol/http.ts';
+import {
+  ActionEnvelope,
+  ErrorBody,
+  ListFilesRequest,
+  ServerInfoReply,
+  SessionsReply,
+} from '../../src/protocol/http.ts';
 
 /** V0 §2.3, with what we add. */
 const SERVER_INFO = {
@@ -23,7 +29,16 @@ test('server_info has all of V0 and more', () => {
 });
 
 test('a session says everything about itself', () => {
-  const session = { name: 'default', lane: 'bash:default', kind: 'bash', state: 'idle', cwd: '/', pid: 7, created: 'a', last_used: 'b' };
+  const session = {
+    name: 'default',
+    lane: 'bash:default',
+    kind: 'bash',
+    state: 'idle',
+    cwd: '/',
+    pid: 7,
+    created: 'a',
+    last_used: 'b',
+  };
   expect(SessionsReply.parse({ sessions: [session] })).toEqual({ sessions: [session] });
   expect(SessionsReply.safeParse({ sessions: [{ ...session, state: 'odd' }] }).success).toBe(false);
 });

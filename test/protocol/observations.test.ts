@@ -108,9 +108,18 @@ const BUILT: readonly [string, Observation, object][] = [
   [
     'read',
     readObservation({ path: '/a', content: 'x\n', implSource: 'default' }),
-    { message: 'I read the file /a.', observation: 'read', content: 'x\n', extras: { path: '/a', impl_source: 'default' } },
+    {
+      message: 'I read the file /a.',
+      observation: 'read',
+      content: 'x\n',
+      extras: { path: '/a', impl_source: 'default' },
+    },
   ],
-  ['write', writeObservation('/a'), { message: 'I wrote to the file /a.', observation: 'write', content: '', extras: { path: '/a' } }],
+  [
+    'write',
+    writeObservation('/a'),
+    { message: 'I wrote to the file /a.', observation: 'write', content: '', extras: { path: '/a' } },
+  ],
   [
     'edit',
     editObservation({ path: '/a', content: 'done', oldStr: 'a', newStr: null, diff: '' }),
@@ -172,7 +181,11 @@ const BUILT: readonly [string, Observation, object][] = [
       extras: { file_path: '/workspace/.downloads/a.pdf' },
     },
   ],
-  ['error', errorObservation('No.'), { message: 'No.', observation: 'error', content: 'No.', extras: { error_id: '' } }],
+  [
+    'error',
+    errorObservation('No.'),
+    { message: 'No.', observation: 'error', content: 'No.', extras: { error_id: '' } },
+  ],
   [
     'mcp',
     mcpObservation({ name: 'fetch', arguments: { url: 'x' }, content: '{}' }),
@@ -193,12 +206,25 @@ describe('observations (V0 §4.2)', () => {
 
   test('every type is in the table', () => {
     const built = new Set(BUILT.map(([, { observation }]) => observation));
-    expect([...built].sort()).toEqual(Observation.options.map((option) => option.shape.observation.value).sort());
+    expect([...built].toSorted()).toEqual(
+      Observation.options.map((option) => option.shape.observation.value).toSorted(),
+    );
   });
 
   test('extensions stand at the top level', () => {
-    const extensions = { action_id: 'a', duration_ms: 1.5, truncated: true, output_file: '/o', id: 1, timestamp: 't', cause: 'c' };
-    expect(Observation.parse({ ...errorObservation('x'), ...extensions })).toEqual({ ...errorObservation('x'), ...extensions });
+    const extensions = {
+      action_id: 'a',
+      duration_ms: 1.5,
+      truncated: true,
+      output_file: '/o',
+      id: 1,
+      timestamp: 't',
+      cause: 'c',
+    };
+    expect(Observation.parse({ ...errorObservation('x'), ...extensions })).toEqual({
+      ...errorObservation('x'),
+      ...extensions,
+    });
   });
 
   test('a builder does not keep the caller’s objects', () => {
@@ -213,7 +239,8 @@ describe('truncateContent (V0 §4.2)', () => {
   const half = MAX_CONTENT_CODE_POINTS / 2;
 
   test.each([0, 1, 29_999, 30_000])('%i code points stay', (count) => {
-    for (const text of ['x'.repeat(count), '😀'.repeat(count)]) expect(truncateContent(text)).toEqual({ text, truncated: false });
+    for (const text of ['x'.repeat(count), '😀'.repeat(count)])
+      expect(truncateContent(text)).toEqual({ text, truncated: false });
   });
 
   test('30,001 are cut to 30,047', () => {
@@ -229,10 +256,18 @@ describe('truncateContent (V0 §4.2)', () => {
     const piece = fc.string({ unit: fc.constantFrom('a', '😀', '\ud83d', '\ude00', '\n'), maxLength: 40 });
     const filler = fc.constantFrom('x', '😀');
     fc.assert(
-      fc.property(piece, piece, piece, filler, filler, fc.integer({ min: -45, max: 45 }), (head, middle, tail, a, b, shift) => {
-        const text = head + a.repeat(half - 20) + middle + b.repeat(half - 20 + shift) + tail;
-        expect(truncateContent(text)).toEqual(naiveCut(text));
-      }),
+      fc.property(
+        piece,
+        piece,
+        piece,
+        filler,
+        filler,
+        fc.integer({ min: -45, max: 45 }),
+        (head, middle, tail, a, b, shift) => {
+          const text = head + a.repeat(half - 20) + middle + b.repeat(half - 20 + shift) + tail;
+          expect(truncateContent(text)).toEqual(naiveCut(text));
+        },
+      ),
     );
   });
 
@@ -242,7 +277,7 @@ describe('truncateContent (V0 §4.2)', () => {
   });
 
   test('costs the same for any length', () => {
-    const text = '😀'.repeat(20_000_000);
+    const text = '😀'.repeat(5_000_000);
     const started = performance.now();
     truncateContent(text);
     expect(performance.now() - started).toBeLessThan(500);
@@ -273,7 +308,7 @@ test.each([
   [5e-324, '5e-324'],
   [123456.789, '123456.789'],
   [1e15, '1000000000000000.0'],
-  [9007199254740993, '9007199254740992.0'],
+  [9007199254740992, '9007199254740992.0'],
   [1e16, '1e+16'],
   [1.5e16, '1.5e+16'],
   [1e22, '1e+22'],

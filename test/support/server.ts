@@ -51,13 +51,27 @@ export class TestServer implements AsyncDisposable {
   static async start(flags: readonly string[] = [], env: Readonly<Record<string, string>> = {}): Promise<TestServer> {
     const root = mkdtempSync(join(tmpdir(), 'actiond-test-'));
     const workingDir = join(root, 'work');
-    const argv = ['0', '--working-dir', workingDir, '--state-dir', join(root, 'state'), '--log-level', 'silent', ...flags];
+    const argv = [
+      '0',
+      '--working-dir',
+      workingDir,
+      '--state-dir',
+      join(root, 'state'),
+      '--log-level',
+      'silent',
+      ...flags,
+    ];
     const loaded = loadConfig(argv, { ...process.env, ...env }, root, '0.0.0');
     if (loaded.kind !== 'run') throw new Error(loaded.kind === 'error' ? loaded.message : loaded.text);
     return new TestServer(await Server.start(loaded.config, createLogger('silent')), root, workingDir);
   }
 
-  async request(method: string, path: string, body?: unknown, headers: Readonly<Record<string, string>> = {}): Promise<TestReply> {
+  async request(
+    method: string,
+    path: string,
+    body?: unknown,
+    headers: Readonly<Record<string, string>> = {},
+  ): Promise<TestReply> {
     const hasBody = body !== undefined;
     const reply = await fetch(this.url + path, {
       method,
@@ -77,7 +91,11 @@ export class TestServer implements AsyncDisposable {
   /** A `run` without an explicit timeout: ends with the silence limit. */
   soft(command: string, options: RunOptions = {}): Promise<RunReply> {
     const { timeout, ...args } = options;
-    return this.action({ action: 'run', args: { command, blocking: false, ...args }, ...(timeout === undefined ? {} : { timeout }) });
+    return this.action({
+      action: 'run',
+      args: { command, blocking: false, ...args },
+      ...(timeout === undefined ? {} : { timeout }),
+    });
   }
 
   input(command: string, options: RunOptions = {}): Promise<RunReply> {

@@ -19,11 +19,15 @@ function freePort(): Promise<number> {
 
 /** A helper of the suite: no explicit timeout, so 120 s and the silence limit. */
 const run = (server: TestServer, command: string): Promise<RunReply> => server.soft(command, { timeout: 120 });
-const hard = (server: TestServer, command: string, timeout: number): Promise<RunReply> => server.run(command, { timeout });
+const hard = (server: TestServer, command: string, timeout: number): Promise<RunReply> =>
+  server.run(command, { timeout });
 const input = (server: TestServer, command: string, timeout?: number): Promise<RunReply> =>
   timeout === undefined ? server.input(command, { timeout: 120 }) : server.input(command, { timeout, blocking: true });
 
-async function withServer(body: (server: TestServer) => Promise<void>, env: Readonly<Record<string, string>> = {}): Promise<void> {
+async function withServer(
+  body: (server: TestServer) => Promise<void>,
+  env: Readonly<Record<string, string>> = {},
+): Promise<void> {
   await using server = await TestServer.start([], env);
   await body(server);
 }
@@ -98,7 +102,7 @@ describe('with the default silence limit', () => {
       expect(created.exitCode).toBe(0);
       expect(created.content).toContain('created files');
       const rename =
-        'for file in _modules/*.md; do\n    new_date=$(echo $file | sed -E \'s/2024-(01|02|03|04)-/2024-/;s/2024-01/2024-08/\')\n' +
+        "for file in _modules/*.md; do\n    new_date=$(echo $file | sed -E 's/2024-(01|02|03|04)-/2024-/;s/2024-01/2024-08/')\n" +
         '    mv "$file" "$new_date"\ndone && echo "success"\n';
       const renamed = await run(server, rename);
       expect(renamed.exitCode).toBe(0);
@@ -168,7 +172,10 @@ describe('with the default silence limit', () => {
 
   test('test_git_operation', () =>
     withServer(async (server) => {
-      await run(server, 'git config --global --add safe.directory "*"; export GIT_AUTHOR_NAME=o GIT_AUTHOR_EMAIL=o@e.invalid');
+      await run(
+        server,
+        'git config --global --add safe.directory "*"; export GIT_AUTHOR_NAME=o GIT_AUTHOR_EMAIL=o@e.invalid',
+      );
       await run(server, 'export GIT_COMMITTER_NAME=o GIT_COMMITTER_EMAIL=o@e.invalid');
       for (const command of ['git init', 'echo "hello" > test_file.txt', 'git add test_file.txt']) {
         expect((await run(server, command)).exitCode).toBe(0);
@@ -190,13 +197,21 @@ describe('with the default silence limit', () => {
   test('test_pwd_property', () =>
     withServer(async (server) => {
       const reply = await run(server, 'mkdir -p random_dir && cd random_dir && pwd');
-      expect([reply.exitCode, reply.content, reply.cwd]).toEqual([0, `${server.workingDir}/random_dir`, `${server.workingDir}/random_dir`]);
+      expect([reply.exitCode, reply.content, reply.cwd]).toEqual([
+        0,
+        `${server.workingDir}/random_dir`,
+        `${server.workingDir}/random_dir`,
+      ]);
     }));
 
   test('test_basic_command', () =>
     withServer(async (server) => {
       const echo = await run(server, "echo 'hello world'");
-      expect([echo.content, echo.exitCode, echo.suffix]).toEqual(['hello world', 0, '\n[The command completed with exit code 0.]']);
+      expect([echo.content, echo.exitCode, echo.suffix]).toEqual([
+        'hello world',
+        0,
+        '\n[The command completed with exit code 0.]',
+      ]);
       const missing = await run(server, 'nonexistent_command');
       expect(missing.exitCode).toBe(127);
       expect(missing.content).toContain('nonexistent_command: command not found');
@@ -234,7 +249,8 @@ describe('with the default silence limit', () => {
       expect((await hard(server, setUp, 60)).exitCode).toBe(0);
       const reply = await hard(server, 'ls -R', 60);
       expect(reply.exitCode).toBe(0);
-      for (const name of ['folder_1', 'file_1.txt', 'folder_100', 'file_100.txt']) expect(reply.content).toContain(name);
+      for (const name of ['folder_1', 'file_1.txt', 'folder_100', 'file_100.txt'])
+        expect(reply.content).toContain(name);
       expect((await hard(server, 'cd / && rm -rf /tmp/nested_$$', 60)).exitCode).toBe(0);
     }));
 
@@ -290,7 +306,10 @@ describe('with the default silence limit', () => {
   test('test_empty_command_errors', () =>
     withServer(async (server) => {
       const reply = await run(server, '');
-      expect([reply.observation, reply.content]).toEqual(['run', 'ERROR: No previous running command to retrieve logs from.']);
+      expect([reply.observation, reply.content]).toEqual([
+        'run',
+        'ERROR: No previous running command to retrieve logs from.',
+      ]);
     }));
 
   test('test_bash_remove_prefix', () =>
@@ -324,7 +343,10 @@ describe('with a silence limit of one second', () => {
   test('test_stress_long_output_with_soft_and_hard_timeout', async () => {
     for (let round = 1; round <= 3; round += 1) {
       for (const column of ['%mem', '%cpu']) {
-        const listed = await run(server, `ps aux --sort=-${column} | awk '{print $1,$2,$3,$4,$11}' | grep -v awk | head -5`);
+        const listed = await run(
+          server,
+          `ps aux --sort=-${column} | awk '{print $1,$2,$3,$4,$11}' | grep -v awk | head -5`,
+        );
         expect(listed.exitCode).toBe(0);
       }
       const question =

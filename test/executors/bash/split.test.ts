@@ -114,12 +114,9 @@ const SEVEN = [
   "echo -e 'hello\nworld \"'",
 ];
 
-const TOKENS = [
-  ...'if then fi do done for in case esac { } ( ) (( )) [[ ]] a x=( ; ;; & && | || ! f() < <( @( ${ $( $(( <<E " \' ` \\'.split(
-    ' ',
-  ),
-  ...[' ', '\n', '\\\n', '\nE\n', '# c'],
-];
+const WORDS =
+  'if then fi do done for in case esac { } ( ) (( )) [[ ]] a x=( ; ;; & && | || ! f() < <( @( ${ $( $(( <<E " \' ` \\';
+const TOKENS = WORDS.split(' ').concat(' ', '\n', '\\\n', '\nE\n', '# c');
 
 /** Bash warns, and does not fail, when a here-document has no end; text is on stdin so that a here-document may be its end. */
 function isCompleteForBash(text: string): boolean {
