@@ -7,7 +7,7 @@ import {
   runObservation,
   truncateContent,
 } from '../../src/protocol/observations.ts';
-import { endProcesses, signalProcess } from '../../src/sandbox/processes.ts';
+import { endProcesses, listProcesses, readProcess, signalProcess } from '../../src/sandbox/processes.ts';
 import { existingDirectory, findPython, logicalDirectory } from './directories.ts';
 import { keyBytes } from './keys.ts';
 import { Output } from './output.ts';
@@ -67,7 +67,8 @@ export class Session {
   #command: Command | undefined;
   #restartNote = '';
   #isClosed = false;
-  readonly #leaders = new Set<number>();
+  /** Shells of this session, dead ones too while something they started lives: session id → start time. */
+  readonly #leaders = new Map<number, string>();
 
   constructor(options: SessionOptions, cwd: string) {
     this.#options = options;
@@ -118,7 +119,7 @@ export class Session {
     this.#isClosed = true;
     await this.#starting?.catch(() => undefined);
     this.#shell?.kill();
-    await endProcesses({ sessions: this.#leaders }, STOP_GRACE_MS);
+    await endProcesses({ sessions: livingSessions(this.#leaders) }, STOP_GRACE_MS);
     await this.#shell?.exited;
   }
 
@@ -127,30 +128,39 @@ export class Session {
     if (text === '') return { observation: answer(texts.NO_PREVIOUS_LOGS, args.hidden) };
     if (args.is_input) return { observation: answer(texts.NO_PREVIOUS_INTERACTION, args.hidden) };
     if (keyBytes(text) !== undefined) return { observation: this.#keyAtPrompt(text, args.hidden) };
-    return this.#run(action, text, context, '');
+    return this.#refusal(text, args.hidden) ?? this.#run(action, text, context, '');
   }
 
   /** The command ended after its last report: nothing of it is lost, and input meant for it is not taken for a command. */
-  #executeAfterCompletion(action: RunAction, text: string, context: ActionContext): Promise<ActionResult> {
+  #executeAfterCompletion(
+    action: RunAction,
+    text: string,
+    context: ActionContext,
+  ): Promise<ActionResult> | ActionResult {
     const command = this.#command as Command;
     if (text === '' || action.args.is_input || keyBytes(text) !== undefined) {
       return this.#completed(command, text, action.args.hidden, text === '' ? '' : texts.INPUT_NOT_SENT);
     }
+    const refusal = this.#refusal(text, action.args.hidden);
+    if (refusal) return refusal;
     const rest = this.#output.take(command.typed).text;
     this.#command = undefined;
+    this.#output.end();
     return this.#run(action, text, context, rest);
   }
 
+  /** V0 refuses several commands in one action (V0 §5.4). */
+  #refusal(text: string, isHidden: boolean): ActionResult | undefined {
+    if (this.#options.multiCommand === 'run') return undefined;
+    const commands = splitCommands(text);
+    if (commands.length <= 1) return undefined;
+    const message = texts.multipleCommands(commands);
+    return { observation: isHidden ? answer(message, true) : errorObservation(message) };
+  }
+
+  /** @param earlier output of the command before that nobody has seen yet */
   async #run(action: RunAction, text: string, context: ActionContext, earlier: string): Promise<ActionResult> {
     const { args } = action;
-    if (this.#options.multiCommand === 'reject') {
-      const commands = splitCommands(text);
-      if (commands.length > 1) {
-        const message = texts.multipleCommands(commands);
-        if (args.hidden) return { observation: answer(message, true) };
-        return { observation: errorObservation(message) };
-      }
-    }
     const shell = await this.#readyShell();
     this.#output.begin(context.actionId, args.hidden ? undefined : context.emit, args.hidden);
     const command: Command = {
@@ -346,6 +356,11 @@ export class Session {
     return texts.restartedNote(why, this.#cwd, lost === this.#cwd ? undefined : lost);
   }
 
+  #forgetEmptySessions(): void {
+    const living = livingSessions(this.#leaders);
+    for (const pid of this.#leaders.keys()) if (!living.has(pid)) this.#leaders.delete(pid);
+  }
+
   async #startShell(): Promise<Shell> {
     this.#cwd = existingDirectory(this.#cwd);
     const preamble = `${PREAMBLE}${restoreExports(this.#exports)}\\builtin cd -- ${quote(this.#cwd)}`;
@@ -359,12 +374,25 @@ export class Session {
       // A start-up file that ends the shell must not cost the session.
       Shell.start({ ...options, hasStartupFiles: false }),
     );
-    this.#leaders.add(shell.pid);
+    if (this.#leaders.size > 0) this.#forgetEmptySessions();
+    this.#leaders.set(shell.pid, readProcess(shell.pid)?.startTime ?? '');
     this.#shell = shell;
     this.#output.begin('', undefined, true);
     this.#output.end();
     return shell;
   }
+}
+
+/** Sessions that still have members, without those whose id another process has taken over since. */
+function livingSessions(leaders: ReadonlyMap<number, string>): Set<number> {
+  const living = new Set<number>();
+  for (const { session } of listProcesses()) {
+    const startTime = leaders.get(session);
+    if (startTime === undefined) continue;
+    const leader = readProcess(session);
+    if (leader === undefined || leader.startTime === startTime) living.add(session);
+  }
+  return living;
 }
 
 /** V0 §1.4 step 6. */
