@@ -49,6 +49,8 @@ const QUEUE_GRACE_MS = 4000;
 /** `setTimeout` takes no more. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 const STOP_GRACE_MS = 700;
+/** What a killed program leaves its shell to go on. */
+const KILL_STEP_MS = 300;
 /** The C-c that kills a program which ignored those before. */
 const KILLING_INTERRUPT = 3;
 /** Text put into the history list of the shell, in characters. */
@@ -194,7 +196,7 @@ export class Session {
     command.lastKey = key === undefined ? undefined : text;
     command.typed = key === undefined ? text : undefined;
     if (command.interrupts >= KILLING_INTERRUPT) {
-      this.#killForeground();
+      void this.#killForeground(command);
       return undefined;
     }
     const bytes = key ?? `${text.replaceAll('\n', '\r')}\r`;
@@ -202,10 +204,11 @@ export class Session {
     return 'The program does not read its input: what was typed before is still waiting, and more does not fit. Send C-c to interrupt it.';
   }
 
-  #killForeground(): void {
+  /** What is in the foreground goes; if that does not end the command, as in a loop that ignores interrupts, the shell goes too. */
+  async #killForeground(command: Command): Promise<void> {
     const group = this.#shell?.foregroundGroup();
-    if (group === undefined) this.#shell?.kill();
-    else signalProcess(-group, 'SIGKILL');
+    if (group !== undefined) signalProcess(-group, 'SIGKILL');
+    if (group === undefined || !(await settledWithin(command.settled, KILL_STEP_MS))) this.#shell?.kill();
   }
 
   async #waitAndReport(
@@ -335,11 +338,20 @@ export class Session {
     return runObservation({ command: key, content: '', metadata, hidden });
   }
 
-  async #readyShell(): Promise<Shell> {
-    if (this.#shell?.isAlive) return this.#shell;
-    if (this.#shell) this.#restartNote = await this.#restart(this.#shell, await this.#shell.exited);
-    this.#starting ??= this.#startShell().finally(() => (this.#starting = undefined));
-    return this.#shell?.isAlive ? this.#shell : this.#starting;
+  #readyShell(): Promise<Shell> {
+    const shell = this.#shell;
+    if (shell?.isAlive) return Promise.resolve(shell);
+    this.#starting ??= (shell ? this.#replaceDead(shell) : this.#startShell()).finally(
+      () => (this.#starting = undefined),
+    );
+    return this.#starting;
+  }
+
+  /** The shell ended while nothing ran in it: the next answer says so. */
+  async #replaceDead(dead: Shell): Promise<Shell> {
+    this.#restartNote = await this.#restart(dead, await dead.exited);
+    if (!this.#shell?.isAlive) throw new Error(this.#restartNote.trim());
+    return this.#shell;
   }
 
   /** @returns the note that tells the agent */
@@ -381,6 +393,14 @@ export class Session {
     this.#output.end();
     return shell;
   }
+}
+
+async function settledWithin(settled: Promise<void>, ms: number): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<false>((resolve) => (timer = setTimeout(() => resolve(false), ms)));
+  const isSettled = await Promise.race([settled.then(() => true), late]);
+  clearTimeout(timer);
+  return isSettled;
 }
 
 /** Sessions that still have members, without those whose id another process has taken over since. */
