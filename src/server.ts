@@ -76,6 +76,7 @@ export class Server {
     this.#files = new FileService({
       ...config.limits,
       access,
+      env: this.#env,
       workingDir: config.workingDir,
       currentDir: () => bash.cwd,
     });
