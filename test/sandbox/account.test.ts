@@ -56,7 +56,7 @@ test.each(['/', '/tmp', '/usr/', '/root'])('%s is never given away', async (dire
 
 test('what fails is told, not thrown', async () => {
   const warnings: string[] = [];
-  await prepareWorkingDirectory('/proc/cannot/be/made', ownAccount(), 'root', (text) => warnings.push(text));
+  await prepareWorkingDirectory('/dev/null/below', ownAccount(), 'root', (text) => warnings.push(text));
   expect(warnings).toHaveLength(1);
-  expect(warnings[0]).toContain('/proc/cannot/be/made');
+  expect(warnings[0]).toContain('/dev/null/below');
 });

@@ -36,14 +36,13 @@ test('versions of what is there, null for what is not', async () => {
 
 test('tools that read, flood or cannot be started do not hold it up', async () => {
   tool('git', 'read line; echo "git version 1.2.3"');
-  tool('docker', 'yes 1.2.3');
-  writeFileSync(join(directory, 'curl'), 'not a program');
-  chmodSync(join(directory, 'curl'), 0o755);
-  writeFileSync(join(directory, 'jq'), '#!/no/such/interpreter\n');
-  chmodSync(join(directory, 'jq'), 0o755);
-  const { tools } = await probeSandbox({ PATH: `${directory}:/usr/bin:/bin` });
-  expect(tools['git']).toBe('1.2.3');
-  expect(tools['docker']).toBeNull();
-  expect(tools['jq']).toBeNull();
-  expect(tools['bash']).toMatch(/^\d+\.\d+/);
+  tool('docker', 'while :; do echo 1.2.3; done');
+  tool('bash', 'echo "GNU bash, version 5.2.15(1)-release"');
+  tool('jq', 'kill -9 $$');
+  writeFileSync(join(directory, 'curl'), 'no program');
+  writeFileSync(join(directory, 'rg'), '#!/no/such/interpreter\n');
+  for (const name of ['curl', 'rg']) chmodSync(join(directory, name), 0o755);
+  const { tools } = await probeSandbox({ PATH: directory });
+  expect(tools).toMatchObject({ git: '1.2.3', docker: null, jq: null, curl: null, rg: null });
+  expect(tools['bash']).toMatch(/^5\.2\.15/);
 });
