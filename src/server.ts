@@ -61,10 +61,16 @@ export class Server {
   #isProbed = false;
   #phase: 'starting' | 'ready' | 'stopping' = 'starting';
 
-  private constructor(config: Config, log: Logger, account: Account) {
+  private constructor(config: Config, log: Logger, account: Account, events: EventLog) {
     this.#config = config;
     this.#log = log;
+    this.#events = events;
     this.#runtimeDir = makeRuntimeDir();
+    this.#secrets = new Secrets(config.secretEnv);
+    this.#secrets.addEnvironment(config.childEnv);
+    for (const key of config.apiKeys) this.#secrets.add(key);
+    this.#journal = new Journal({ writer: events, secrets: this.#secrets, maxOutputChars: config.limits.maxOutputEventBytes });
+    this.#history = new History(events);
     const [markName = '', markValue = ''] = this.#mark.split('=');
     this.#env = {
       ...childEnvironment(config.childEnv, account, account.uid !== process.getuid?.()),
@@ -72,12 +78,18 @@ export class Server {
     };
     const bash = new BashExecutor(bashOptions(config, account, this.#env, this.#runtimeDir));
     this.#executors = [bash];
+    const memory = new MemoryGuard();
     this.#dispatcher = new Dispatcher({
       executors: this.#executors,
+      journal: this.#journal,
+      history: this.#history,
       maxInFlight: config.limits.maxActionsInFlight,
+      overload: () => memory.shortage(),
       unavailable: unavailableText,
-      onSummary: (summary) => logSummary(log, summary),
+      onSummary: (summary) => this.#onSummary(summary),
     });
+    this.#actions = new Actions(this.#dispatcher, this.#history, this.#secrets);
+    this.#metrics = new Metrics(this.#metricsSources());
     this.#app = this.#buildApp();
   }
 
