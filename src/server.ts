@@ -6,11 +6,11 @@ import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { COLUMNS, ROWS } from '../executors/bash/output.ts';
 import { BashExecutor, type BashOptions } from '../executors/bash/executor.ts';
-import { listDirectory } from '../executors/files/list.ts';
+import { FileService } from '../executors/files/service.ts';
 import { aliveRoute } from '../routes/alive.get.ts';
 import { executeActionRoute } from '../routes/execute-action.post.ts';
+import { fileRoutes } from '../routes/files-all.ts';
 import { healthRoute } from '../routes/health.get.ts';
-import { listFilesRoute } from '../routes/list-files.post.ts';
 import { openApiRoute } from '../routes/openapi.get.ts';
 import { readyRoute } from '../routes/ready.get.ts';
 import { serverInfoRoute } from '../routes/server-info.get.ts';
@@ -25,6 +25,7 @@ import type { ReadyReply, ServerInfoReply } from './protocol/http.ts';
 import { type Account, ownAccount, prepareWorkingDirectory, provideAccount } from './sandbox/account.ts';
 import { childEnvironment } from './sandbox/child-env.ts';
 import { probeSandbox, type SandboxFacts, systemFacts } from './sandbox/probe.ts';
+import { createFileAccess, type FileAccess } from './sandbox/file-access.ts';
 import { endProcesses } from './sandbox/processes.ts';
 import type { Logger } from './telemetry/logger.ts';
 import { ResourceMeter } from './telemetry/resources.ts';
@@ -54,6 +55,7 @@ export class Server {
   readonly #runtimeDir: string;
   readonly #env: Record<string, string>;
   readonly #executors: readonly AnyExecutor[];
+  readonly #files: FileService;
   readonly #dispatcher: Dispatcher;
   readonly #app: FastifyInstance;
   #tools: SandboxFacts['tools'] = {};
@@ -61,35 +63,29 @@ export class Server {
   #isProbed = false;
   #phase: 'starting' | 'ready' | 'stopping' = 'starting';
 
-  private constructor(config: Config, log: Logger, account: Account, events: EventLog) {
+  private constructor(config: Config, log: Logger, account: Account, access: FileAccess) {
     this.#config = config;
     this.#log = log;
-    this.#events = events;
     this.#runtimeDir = makeRuntimeDir();
-    this.#secrets = new Secrets(config.secretEnv);
-    this.#secrets.addEnvironment(config.childEnv);
-    for (const key of config.apiKeys) this.#secrets.add(key);
-    this.#journal = new Journal({ writer: events, secrets: this.#secrets, maxOutputChars: config.limits.maxOutputEventBytes });
-    this.#history = new History(events);
     const [markName = '', markValue = ''] = this.#mark.split('=');
     this.#env = {
       ...childEnvironment(config.childEnv, account, account.uid !== process.getuid?.()),
       [markName]: markValue,
     };
     const bash = new BashExecutor(bashOptions(config, account, this.#env, this.#runtimeDir));
-    this.#executors = [bash];
-    const memory = new MemoryGuard();
+    this.#files = new FileService({
+      ...config.limits,
+      access,
+      workingDir: config.workingDir,
+      currentDir: () => bash.cwd,
+    });
+    this.#executors = [bash, this.#files.executor];
     this.#dispatcher = new Dispatcher({
       executors: this.#executors,
-      journal: this.#journal,
-      history: this.#history,
       maxInFlight: config.limits.maxActionsInFlight,
-      overload: () => memory.shortage(),
       unavailable: unavailableText,
-      onSummary: (summary) => this.#onSummary(summary),
+      onSummary: (summary) => logSummary(log, summary),
     });
-    this.#actions = new Actions(this.#dispatcher, this.#history, this.#secrets);
-    this.#metrics = new Metrics(this.#metricsSources());
     this.#app = this.#buildApp();
   }
 
@@ -103,9 +99,10 @@ export class Server {
     const isSwitching = username !== undefined && config.v0.suToUser;
     const account = isSwitching ? await provideAccount({ username, userId }, warn) : ownAccount();
     mkdirSync(config.workingDir, { recursive: true });
-    if (account.uid !== process.getuid?.())
-      await prepareWorkingDirectory(config.workingDir, account, config.v0.sandboxGroup, warn);
-    const server = new Server(config, log, account);
+    const isSwitched = account.uid !== process.getuid?.();
+    if (isSwitched) await prepareWorkingDirectory(config.workingDir, account, config.v0.sandboxGroup, warn);
+    const access = await createFileAccess(isSwitched ? account : undefined, config.confine);
+    const server = new Server(config, log, account, access);
     try {
       await server.#app.listen({ port: config.port, host: config.host });
     } catch (error) {
@@ -130,7 +127,7 @@ export class Server {
     const closed = this.#app.close();
     const cut = setTimeout(() => this.#app.server.closeAllConnections(), CONNECTION_LIMIT_MS);
     await Promise.all(this.#executors.map((executor) => executor.stop()));
-    const left = await endProcesses({ root: process.pid, mark: this.#mark }, PROCESS_GRACE_MS);
+    const left = await endProcesses({ mark: this.#mark }, PROCESS_GRACE_MS);
     if (left > 0) this.#log.warn({ processes: left }, 'some processes could not be ended');
     await closed;
     clearTimeout(cut);
@@ -138,7 +135,7 @@ export class Server {
   }
 
   #buildApp(): FastifyInstance {
-    const { limits, apiKeys, allowOrigins, host, workingDir } = this.#config;
+    const { limits, apiKeys, allowOrigins, host } = this.#config;
     return buildApp({
       ...limits,
       guard: new Guard({ apiKeys, allowOrigins, isLoopback: isLoopbackAddress(host) }),
@@ -151,7 +148,7 @@ export class Server {
         executeActionRoute(this.#dispatcher, (type, names) => this.#countUnknown(type, names)),
         listSessionsRoute(() => this.#executors.flatMap((executor) => executor.sessions())),
         closeSessionRoute((lane) => this.#closeSession(lane)),
-        listFilesRoute((path) => listDirectory(path, workingDir)),
+        ...fileRoutes(this.#files),
         openApiRoute(loadOpenApi),
       ],
     });

@@ -49,8 +49,8 @@ const QUEUE_GRACE_MS = 4000;
 /** `setTimeout` takes no more. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 const STOP_GRACE_MS = 700;
-/** What a cancelled command gets to end by itself, before the next stronger means. */
-const CANCEL_STEP_MS = 800;
+/** What a killed program leaves its shell to go on. */
+const KILL_STEP_MS = 300;
 /** The C-c that kills a program which ignored those before. */
 const KILLING_INTERRUPT = 3;
 /** Text put into the history list of the shell, in characters. */
@@ -196,7 +196,7 @@ export class Session {
     command.lastKey = key === undefined ? undefined : text;
     command.typed = key === undefined ? text : undefined;
     if (command.interrupts >= KILLING_INTERRUPT) {
-      this.#killForeground();
+      void this.#killForeground(command);
       return undefined;
     }
     const bytes = key ?? `${text.replaceAll('\n', '\r')}\r`;
@@ -204,10 +204,11 @@ export class Session {
     return 'The program does not read its input: what was typed before is still waiting, and more does not fit. Send C-c to interrupt it.';
   }
 
-  #killForeground(): void {
+  /** What is in the foreground goes; if that does not end the command, as in a loop that ignores interrupts, the shell goes too. */
+  async #killForeground(command: Command): Promise<void> {
     const group = this.#shell?.foregroundGroup();
-    if (group === undefined) this.#shell?.kill();
-    else signalProcess(-group, 'SIGKILL');
+    if (group !== undefined) signalProcess(-group, 'SIGKILL');
+    if (group === undefined || !(await settledWithin(command.settled, KILL_STEP_MS))) this.#shell?.kill();
   }
 
   async #waitAndReport(
@@ -226,31 +227,12 @@ export class Session {
       case 'timeout':
         return this.#unfinished(command, text, texts.hardTimeoutSuffix(action.timeout ?? 0));
       case 'aborted':
-        return (context.signal.reason as AbortReason) === 'cancel'
-          ? this.#cancel(command, text, hidden)
-          : this.#unfinished(command, text, texts.SHUTDOWN_SUFFIX);
+        return this.#unfinished(
+          command,
+          text,
+          (context.signal.reason as AbortReason) === 'shutdown' ? texts.SHUTDOWN_SUFFIX : texts.STOPPED_SUFFIX,
+        );
     }
-  }
-
-  /** Interrupts, then TERM, then KILL for what is in the foreground; the shell itself only if nothing else helps. */
-  async #cancel(command: Command, label: string, isHidden: boolean): Promise<ActionResult> {
-    const steps = [
-      (): unknown => this.#shell?.type(Buffer.from('\u0003')),
-      (): void => this.#signalForeground('SIGTERM'),
-      (): void => this.#signalForeground('SIGKILL'),
-      (): void => this.#shell?.kill(),
-    ];
-    for (const step of steps) {
-      step();
-      if (await settledWithin(command.settled, CANCEL_STEP_MS)) break;
-    }
-    await command.settled;
-    return this.#completed(command, label, isHidden, texts.CANCELLED_NOTE);
-  }
-
-  #signalForeground(signal: NodeJS.Signals): void {
-    const group = this.#shell?.foregroundGroup();
-    if (group !== undefined) signalProcess(-group, signal);
   }
 
   #wait(command: Command, action: RunAction, context: ActionContext): Promise<WaitEnd> {
@@ -356,11 +338,20 @@ export class Session {
     return runObservation({ command: key, content: '', metadata, hidden });
   }
 
-  async #readyShell(): Promise<Shell> {
-    if (this.#shell?.isAlive) return this.#shell;
-    if (this.#shell) this.#restartNote = await this.#restart(this.#shell, await this.#shell.exited);
-    this.#starting ??= this.#startShell().finally(() => (this.#starting = undefined));
-    return this.#shell?.isAlive ? this.#shell : this.#starting;
+  #readyShell(): Promise<Shell> {
+    const shell = this.#shell;
+    if (shell?.isAlive) return Promise.resolve(shell);
+    this.#starting ??= (shell ? this.#replaceDead(shell) : this.#startShell()).finally(
+      () => (this.#starting = undefined),
+    );
+    return this.#starting;
+  }
+
+  /** The shell ended while nothing ran in it: the next answer says so. */
+  async #replaceDead(dead: Shell): Promise<Shell> {
+    this.#restartNote = await this.#restart(dead, await dead.exited);
+    if (!this.#shell?.isAlive) throw new Error(this.#restartNote.trim());
+    return this.#shell;
   }
 
   /** @returns the note that tells the agent */

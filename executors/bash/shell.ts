@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { StringDecoder } from 'node:string_decoder';
 import { promisify } from 'node:util';
 import { type IPty, spawn } from 'node-pty';
-import { descriptorTarget, readProcess, signalProcess } from '../../src/sandbox/processes.ts';
+import { descriptorTarget, hasChildren, readProcess, signalProcess } from '../../src/sandbox/processes.ts';
 import {
   barrier,
   commandLine,
@@ -44,11 +44,12 @@ export type ShellOutcome =
 const STARTUP_LIMIT_MS = 10_000;
 /** After the report, the rest of the output is at most this late, unless something keeps the terminal from passing it on. */
 const BARRIER_LIMIT_MS = 1000;
-/** When the shell is looked at to see whether it is back at its prompt without having reported: soon, then ever more rarely. */
-const FIRST_LOOK_MS = 20;
-const LAST_LOOK_MS = 5000;
-/** A shell that was asked for its report and does nothing for so long cannot give it. */
-const REPORT_LIMIT_MS = 10_000;
+/** When the shell is looked at to see whether it is back at its prompt without having reported: soon, then more rarely (one look costs microseconds). */
+const FIRST_LOOK_MS = 10;
+const LAST_LOOK_MS = 250;
+/** A shell that was asked for its report and does nothing for so long cannot give it; one that has children may be at a slow prompt. */
+const IDLE_REPORT_LIMIT_MS = 2000;
+const BUSY_REPORT_LIMIT_MS = 10_000;
 const INPUT_RETRY_MS = 10;
 /** Input that the program does not read: beyond this it is refused. */
 const MAX_INPUT_QUEUE_BYTES = 1024 * 1024;
@@ -81,6 +82,7 @@ export class Shell {
   #running: Running | undefined;
   #held: Buffer | undefined;
   #status = 0;
+  #hasTypeAhead = false;
   #exit: number | undefined;
   readonly #pipeName: string;
   readonly #exports: number;
@@ -130,13 +132,16 @@ export class Shell {
     return this.#pty.pid;
   }
 
+  /** False as soon as the process is gone, which may be a moment before `exited` resolves. */
   get isAlive(): boolean {
-    return this.#exit === undefined;
+    if (this.#exit !== undefined) return false;
+    const state = readProcess(this.pid)?.state;
+    return state !== undefined && state !== 'Z' && state !== 'X';
   }
 
   /** Exported variables as shell text, for a successor. */
   get exports(): string {
-    return this.isAlive ? readAll(this.#exports) : this.#lastExports;
+    return this.#exit === undefined ? readAll(this.#exports) : this.#lastExports;
   }
 
   /** Resolves with the exit code when bash is gone: 128 plus the number of a signal. */
@@ -147,7 +152,9 @@ export class Shell {
   /** Runs a command; its output has all gone to `onOutput` when this resolves. Never rejects. */
   run(command: string, isRemembered: boolean): Promise<ShellOutcome> {
     const token = randomBytes(16).toString('hex');
-    return this.#await(token, commandLine(command, { token, status: this.#status, isRemembered }));
+    const hasTypeAhead = this.#hasTypeAhead;
+    this.#hasTypeAhead = false;
+    return this.#await(token, commandLine(command, { token, status: this.#status, isRemembered, hasTypeAhead }));
   }
 
   /** Types bytes on the terminal. @returns false when the program has not read what it got before and no more fits */
@@ -155,7 +162,9 @@ export class Shell {
     if (this.#inputBytes + bytes.length > MAX_INPUT_QUEUE_BYTES) return false;
     this.#input.push(bytes);
     this.#inputBytes += bytes.length;
+    this.#hasTypeAhead = true;
     this.#writeInput();
+    this.#lookSoon();
     return true;
   }
 
@@ -196,6 +205,7 @@ export class Shell {
     return new Promise((resolve) => {
       const finish = (outcome: ShellOutcome): void => {
         clearTimeout(running.timer);
+        if (outcome.kind === 'reported' && outcome.report.jobs !== '') this.#tell(outcome.report.jobs);
         this.#running = undefined;
         if (outcome.kind === 'reported') this.#status = Math.max(0, outcome.report.exitCode);
         resolve(outcome);
@@ -213,6 +223,10 @@ export class Shell {
       this.#running = running;
       this.#commands.write(lines);
     });
+  }
+
+  #tell(lines: string): void {
+    this.#options.onOutput(Buffer.from(lines.replaceAll('\n', '\r\n')));
   }
 
   #onReports(text: string): void {
@@ -293,19 +307,33 @@ export class Shell {
     else if (running.askedAt === undefined) {
       running.askedAt = performance.now();
       this.#commands.write(reportLine(running.token));
-    } else if (performance.now() - running.askedAt > REPORT_LIMIT_MS) this.kill();
+    } else if (this.#isMute(performance.now() - running.askedAt)) this.kill();
     running.timer = setTimeout(() => this.#look(), running.nextLookMs);
     running.nextLookMs = Math.min(LAST_LOOK_MS, running.nextLookMs * 2);
   }
 
+  #isMute(silentMs: number): boolean {
+    if (silentMs > BUSY_REPORT_LIMIT_MS) return true;
+    return silentMs > IDLE_REPORT_LIMIT_MS && readProcess(this.pid)?.state === 'S' && !hasChildren(this.pid);
+  }
+
+  /** Something has just happened that may end the command: do not wait for the next regular look. */
+  #lookSoon(): void {
+    const running = this.#running;
+    if (!running || running.timer === undefined || running.report) return;
+    clearTimeout(running.timer);
+    running.nextLookMs = FIRST_LOOK_MS;
+    running.timer = setTimeout(() => this.#look(), FIRST_LOOK_MS);
+  }
+
   #writeInput(): void {
     const next = this.#input[0];
-    if (this.#isWriting || next === undefined || !this.isAlive) return;
+    if (this.#isWriting || next === undefined || this.#exit !== undefined) return;
     this.#isWriting = true;
     // Not through node-pty: it spins on EAGAIN while the program does not read.
     write(terminalDescriptor(this.#pty), next, (error, written) => {
       this.#isWriting = false;
-      if (!this.isAlive) return;
+      if (this.#exit !== undefined) return;
       if (error && error.code !== 'EAGAIN') {
         this.#input.length = 0;
         this.#inputBytes = 0;
@@ -360,8 +388,8 @@ function spawnBash(options: ShellOptions, files: ShellFiles): IPty {
   const { account, cwd, env, columns, rows } = options;
   const args = launchArguments(files);
   const switched = account
-    ? ['setpriv', `--reuid=${account.uid}`, `--regid=${account.gid}`, '--init-groups', '--', '/bin/sh', ...args]
-    : ['/bin/sh', ...args];
+    ? ['setpriv', `--reuid=${account.uid}`, `--regid=${account.gid}`, '--init-groups', '--', '/bin/bash', ...args]
+    : ['/bin/bash', ...args];
   const [file = '', ...rest] = switched;
   const pty = spawn(file, rest, {
     cwd,

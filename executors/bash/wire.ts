@@ -8,11 +8,11 @@
 
 /**
  * Descriptors in the shell: the report pipe, the terminal, and the file that the exported variables are kept in. High enough for scripts
- * not to use them, below 50-63 (process substitution).
+ * not to use them (bash itself begins at 10), low enough for a shell that limits its descriptors.
  */
-const REPORT_FD = 44;
-const TERMINAL_FD = 45;
-const EXPORTS_FD = 46;
+const REPORT_FD = 27;
+const TERMINAL_FD = 28;
+const EXPORTS_FD = 29;
 
 /** What no child may inherit. */
 const CLOSED = `${REPORT_FD}>&- ${TERMINAL_FD}>&- ${EXPORTS_FD}>&-`;
@@ -20,7 +20,7 @@ const CLOSED = `${REPORT_FD}>&- ${TERMINAL_FD}>&- ${EXPORTS_FD}>&-`;
 const COMMAND_REDIRECTIONS = `<&${TERMINAL_FD} >&${TERMINAL_FD} 2>&${TERMINAL_FD} ${CLOSED}`;
 
 /** A report is this many fields, each ended by NUL, which no value of bash can contain. */
-const REPORT_FIELDS = 6;
+const REPORT_FIELDS = 7;
 
 /** What bash says after each command. */
 export interface ShellReport {
@@ -32,6 +32,8 @@ export interface ShellReport {
   /** `$-`: the option letters in force. */
   readonly options: string;
   readonly path: string;
+  /** Lines about jobs that ended or stopped since the last report. */
+  readonly jobs: string;
 }
 
 /** Names that exist only while a shell starts. */
@@ -41,11 +43,19 @@ export interface ShellFiles {
   readonly exportsFile: string;
 }
 
-/** Arguments for `/bin/sh` that turn it into the shell of a session; everything named is opened here and can be unlinked afterwards. */
+/**
+ * Arguments for bash that turn it into the shell of a session; everything named is opened here and can be unlinked afterwards. Whatever
+ * else the server has open, such as other sessions' terminals, is closed.
+ */
 export function launchArguments({ commandPipe, reportPipe, exportsFile }: ShellFiles): string[] {
-  const script =
-    'echo 300 2>/dev/null >/proc/self/oom_score_adj; exec 7<>"$2" 8>"$1" 9<&1 <"$0"; exec /bin/bash --noediting --norc -i';
-  return ['-c', script, commandPipe, reportPipe, exportsFile];
+  const script = [
+    'for fd in /proc/self/fd/*; do fd=${fd##*/}; if [ "$fd" -gt 2 ]; then eval "exec $fd>&-"; fi; done',
+    'unset fd',
+    'echo 300 2>/dev/null >/proc/self/oom_score_adj',
+    'exec 7<>"$2" 8>"$1" 9<&1 <"$0"',
+    'exec /bin/bash --noediting --norc -i',
+  ].join('; ');
+  return ['--norc', '--noprofile', '-c', script, commandPipe, reportPipe, exportsFile];
 }
 
 /** Nothing is connected to the terminal while start-up files run: what they print is not output of a command. */
@@ -78,19 +88,28 @@ export interface CommandOptions {
   /** `$?` that the command finds, when not 0. */
   readonly status: number;
   readonly isRemembered: boolean;
+  /** Whether something was typed that no program may have read: then it is thrown away first. */
+  readonly hasTypeAhead: boolean;
 }
 
 /**
  * The line that runs one command and reports. Whatever unwinds bash to its prompt, an interrupt or an error in an expansion, takes the
  * report with it: then `reportLine` asks for it. One line is one prompt, which start-up files may have made costly (PROMPT_COMMAND).
  */
-export function commandLine(command: string, { token, status, isRemembered }: CommandOptions): string {
+export function commandLine(command: string, options: CommandOptions): string {
+  const { token, status } = options;
   const quoted = quote(command);
-  const history = isRemembered ? `\\builtin history -s -- ${quoted}; ` : '';
-  // On the left of `||` a failure sets `$?` without ending a shell that has errexit, and without its ERR trap.
-  const setStatus = status === 0 ? '' : `(\\builtin exit ${status}) || `;
-  return `${history}${setStatus}\\builtin eval ${quoted} ${COMMAND_REDIRECTIONS}; ${reportLine(token)}`;
+  const steps = [
+    ...(options.hasTypeAhead ? [DISCARD_TYPE_AHEAD] : []),
+    ...(options.isRemembered ? [`\\builtin history -s -- ${quoted}`] : []),
+    // On the left of `||` a failure sets `$?` without ending a shell that has errexit, and without its ERR trap.
+    `${status === 0 ? '' : `(\\builtin exit ${status}) || `}\\builtin eval ${quoted} ${COMMAND_REDIRECTIONS}`,
+  ];
+  return `${steps.join('; ')}; ${reportLine(token)}`;
 }
+
+/** `-n` switches the terminal to single characters, so that an unfinished line is read too; in a subshell, so that no variable is set. */
+const DISCARD_TYPE_AHEAD = `(while \\builtin read -rs -n 4096 -t 0.01; do :; done) <&${TERMINAL_FD}`;
 
 /**
  * Asks for the report alone. It must not begin with a reserved word, which bash 5.2 does not recognise after a syntax error inside
@@ -100,7 +119,9 @@ export function reportLine(token: string): string {
   const fields = '"$?" "${!-}" "${PWD-}" "$-" "${PATH-}"';
   const report = `\\builtin printf '${token}\\000%s\\000%s\\000%s\\000%s\\000%s\\000' ${fields} >&${REPORT_FD}`;
   const barrierText = `\\builtin printf '\\e]${token}\\a' >&${TERMINAL_FD}`;
-  return `${report}; ${barrierText}; \\builtin declare -px >|/proc/self/fd/${EXPORTS_FD}\n`;
+  // What bash would tell at its prompt, where nobody sees it.
+  const jobs = `\\builtin jobs -n >&${REPORT_FD}; \\builtin printf '\\000' >&${REPORT_FD}`;
+  return `${report}; ${jobs}; ${barrierText}; \\builtin declare -px >|/proc/self/fd/${EXPORTS_FD}\n`;
 }
 
 /** The bytes on the terminal after which no output of the command follows. */
@@ -128,9 +149,19 @@ export class ReportReader {
 }
 
 function parseReport(fields: readonly string[]): ShellReport {
-  const [exitCode = '', backgroundPid = '', pwd = '', options = '', path = ''] = fields;
-  return { exitCode: integer(exitCode), backgroundPid: integer(backgroundPid), pwd, options, path };
+  const [exitCode = '', backgroundPid = '', pwd = '', options = '', path = '', jobs = ''] = fields;
+  return {
+    exitCode: integer(exitCode),
+    backgroundPid: integer(backgroundPid),
+    pwd,
+    options,
+    path,
+    jobs: jobs.replace(RUNNING_JOBS, ''),
+  };
 }
+
+/** A job that was begun counts as news for bash; the command's own output tells it already. Its text may have several lines. */
+const RUNNING_JOBS = /^\[\d+\][+-]? +Running (?:.*\n)(?:(?!\[\d+\]).*\n)*/gm;
 
 function integer(text: string): number {
   return /^\d+$/.test(text) ? Number(text) : -1;

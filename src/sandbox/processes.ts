@@ -45,6 +45,11 @@ export function listProcesses(): ProcessInfo[] {
     .filter((info) => info !== undefined);
 }
 
+/** Whether a process has children, dead ones included that it has not waited for. */
+export function hasChildren(pid: number): boolean {
+  return listProcesses().some(({ parent }) => parent === pid);
+}
+
 /** Where a descriptor of a process points, e.g. `/dev/pts/3`; undefined when it cannot be read. */
 export function descriptorTarget(pid: number, descriptor: number): string | undefined {
   try {

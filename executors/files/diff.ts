@@ -1,0 +1,151 @@
+/** A stretch of lines of which one side is to become the other. */
+interface Change {
+  readonly oldStart: number;
+  readonly oldEnd: number;
+  readonly newStart: number;
+  readonly newEnd: number;
+}
+
+interface Block {
+  readonly old: number;
+  readonly new: number;
+  readonly size: number;
+}
+
+/** From so many lines on difflib leaves frequent lines out of its index. */
+const AUTOJUNK_LINES = 200;
+
+/** Above so many lines, both sides together, what is equal at the start and at the end is set aside first. */
+const MAX_EXACT_LINES = 4000;
+
+/** Above so many lines that differ, they are one change. */
+const MAX_COMPARED_LINES = 40_000;
+
+/**
+ * The difference of two texts as V0 shows it (V0 §7.6): Python's `difflib.unified_diff` without context lines, trailing blanks of each
+ * line removed. `''` when nothing changed. For large files the changes may be drawn differently than by Python, yet always correctly.
+ */
+export function unifiedDiff(path: string, oldText: string, newText: string): string {
+  if (oldText === newText) return '';
+  const [oldLines, newLines] = [oldText.split('\n'), newText.split('\n')];
+  const lines = [`--- ${path}`, `+++ ${path}`];
+  for (const change of findChanges(oldLines, newLines)) {
+    lines.push(`@@ -${range(change.oldStart, change.oldEnd)} +${range(change.newStart, change.newEnd)} @@`);
+    for (const line of oldLines.slice(change.oldStart, change.oldEnd)) lines.push(`-${line}`);
+    for (const line of newLines.slice(change.newStart, change.newEnd)) lines.push(`+${line}`);
+  }
+  return lines.map((line) => line.trimEnd()).join('\n');
+}
+
+/** As a unified diff numbers lines: an empty range is named by the line before it. */
+function range(start: number, end: number): string {
+  const length = end - start;
+  if (length === 1) return `${start + 1}`;
+  return `${length === 0 ? start : start + 1},${length}`;
+}
+
+function findChanges(oldLines: readonly string[], newLines: readonly string[]): Change[] {
+  const isLarge = oldLines.length + newLines.length > MAX_EXACT_LINES;
+  const head = isLarge ? commonStart(oldLines, newLines) : 0;
+  const tail = isLarge ? commonEnd(oldLines, newLines, head) : 0;
+  const oldMiddle = oldLines.slice(head, oldLines.length - tail);
+  const newMiddle = newLines.slice(head, newLines.length - tail);
+  const isComparable = oldMiddle.length + newMiddle.length <= MAX_COMPARED_LINES;
+  const blocks = isComparable ? matchingBlocks(oldMiddle, newMiddle) : [];
+  return changesBetween(blocks, oldMiddle.length, newMiddle.length).map((change) => ({
+    oldStart: change.oldStart + head,
+    oldEnd: change.oldEnd + head,
+    newStart: change.newStart + head,
+    newEnd: change.newEnd + head,
+  }));
+}
+
+function commonStart(a: readonly string[], b: readonly string[]): number {
+  const limit = Math.min(a.length, b.length);
+  let count = 0;
+  while (count < limit && a[count] === b[count]) count += 1;
+  return count;
+}
+
+function commonEnd(a: readonly string[], b: readonly string[], head: number): number {
+  const limit = Math.min(a.length, b.length) - head;
+  let count = 0;
+  while (count < limit && a[a.length - 1 - count] === b[b.length - 1 - count]) count += 1;
+  return count;
+}
+
+function changesBetween(blocks: readonly Block[], oldLength: number, newLength: number): Change[] {
+  const changes: Change[] = [];
+  let [oldStart, newStart] = [0, 0];
+  for (const block of [...blocks, { old: oldLength, new: newLength, size: 0 }]) {
+    if (oldStart < block.old || newStart < block.new)
+      changes.push({ oldStart, oldEnd: block.old, newStart, newEnd: block.new });
+    oldStart = block.old + block.size;
+    newStart = block.new + block.size;
+  }
+  return changes;
+}
+
+/** `difflib.SequenceMatcher.get_matching_blocks`: the longest equal stretch, then the same on both sides of it. */
+function matchingBlocks(a: readonly string[], b: readonly string[]): Block[] {
+  const index = indexLines(b);
+  const blocks: Block[] = [];
+  const open = [{ oldStart: 0, oldEnd: a.length, newStart: 0, newEnd: b.length }];
+  for (let part = open.pop(); part !== undefined; part = open.pop()) {
+    const block = longestMatch(a, b, index, part);
+    if (block.size === 0) continue;
+    blocks.push(block);
+    open.push(
+      { ...part, oldEnd: block.old, newEnd: block.new },
+      { ...part, oldStart: block.old + block.size, newStart: block.new + block.size },
+    );
+  }
+  return blocks.toSorted((first, second) => first.old - second.old);
+}
+
+function indexLines(lines: readonly string[]): Map<string, number[]> {
+  const index = new Map<string, number[]>();
+  lines.forEach((line, at) => {
+    const places = index.get(line);
+    if (places) places.push(at);
+    else index.set(line, [at]);
+  });
+  if (lines.length < AUTOJUNK_LINES) return index;
+  const limit = Math.floor(lines.length / 100) + 1;
+  for (const [line, places] of index) if (places.length > limit) index.delete(line);
+  return index;
+}
+
+function longestMatch(
+  a: readonly string[],
+  b: readonly string[],
+  index: ReadonlyMap<string, number[]>,
+  part: Change,
+): Block {
+  let best = { old: part.oldStart, new: part.newStart, size: 0 };
+  let lengths = new Map<number, number>();
+  for (let old = part.oldStart; old < part.oldEnd; old += 1) {
+    const next = new Map<number, number>();
+    for (const place of index.get(a[old] ?? '') ?? []) {
+      if (place < part.newStart) continue;
+      if (place >= part.newEnd) break;
+      const size = (lengths.get(place - 1) ?? 0) + 1;
+      next.set(place, size);
+      if (size > best.size) best = { old: old - size + 1, new: place - size + 1, size };
+    }
+    lengths = next;
+  }
+  return extend(a, b, best, part);
+}
+
+/** Frequent lines beside a match belong to it, although they are not in the index. */
+function extend(a: readonly string[], b: readonly string[], block: Block, part: Change): Block {
+  let { old, new: place, size } = block;
+  while (old > part.oldStart && place > part.newStart && a[old - 1] === b[place - 1]) {
+    old -= 1;
+    place -= 1;
+    size += 1;
+  }
+  while (old + size < part.oldEnd && place + size < part.newEnd && a[old + size] === b[place + size]) size += 1;
+  return { old, new: place, size };
+}

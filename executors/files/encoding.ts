@@ -1,0 +1,105 @@
+import { isUtf8 } from 'node:buffer';
+import { looksLikeUtf16 } from './binary.ts';
+import { SNIFF_BYTES } from './limits.ts';
+
+/** How a file's bytes are text. */
+export interface Encoding {
+  /** As people write it. */
+  readonly name: string;
+  /** Byte order mark, which is no part of the text. */
+  readonly mark: Buffer;
+}
+
+export interface DecodedText {
+  readonly text: string;
+  readonly encoding: Encoding;
+}
+
+/** Text that an encoding has no bytes for. */
+export class UnencodableError extends Error {
+  constructor(encoding: string, character: string) {
+    const code = (character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0');
+    super(`'${encoding}' codec can't encode character ${JSON.stringify(character)} (U+${code})`);
+    this.name = 'UnencodableError';
+  }
+}
+
+const NO_MARK = Buffer.alloc(0);
+export const UTF_8: Encoding = { name: 'utf-8', mark: NO_MARK };
+
+const MARKED: readonly Encoding[] = [
+  { name: 'utf-8', mark: Buffer.from([0xef, 0xbb, 0xbf]) },
+  { name: 'utf-32le', mark: Buffer.from([0xff, 0xfe, 0, 0]) },
+  { name: 'utf-32be', mark: Buffer.from([0, 0, 0xfe, 0xff]) },
+  { name: 'utf-16le', mark: Buffer.from([0xff, 0xfe]) },
+  { name: 'utf-16be', mark: Buffer.from([0xfe, 0xff]) },
+];
+
+/** What a file says about itself: PEP 263, Emacs, XML, HTML, CSS. */
+const DECLARATION = /(?:coding|charset|encoding)\s*[:=]\s*["']?([A-Za-z][\w.:-]{2,30})/;
+const DECLARATION_BYTES = 512;
+
+/** Bytes that are looked at for a guess; the rest rarely changes it, and costs time. */
+const GUESS_BYTES = 64 * 1024;
+
+/** Takes every byte, so that a wrong guess never loses one. */
+const LAST_RESORT = 'iso-8859-1';
+
+/**
+ * The text of a file in whatever encoding it has: by its mark, as UTF-8 if it is valid, by what it declares, by the likeliest guess.
+ * Only an encoding that gives back these very bytes is taken.
+ */
+export async function decode(bytes: Buffer): Promise<DecodedText> {
+  const marked = MARKED.find(({ mark }) => bytes.subarray(0, mark.length).equals(mark));
+  if (marked === undefined && isUtf8(bytes)) return { text: bytes.toString('utf8'), encoding: UTF_8 };
+  const candidates = marked ? [marked] : (await guesses(bytes)).map((name) => ({ name, mark: NO_MARK }));
+  for (const encoding of candidates) {
+    const text = await tryDecode(bytes, encoding);
+    if (text !== undefined) return { text, encoding };
+  }
+  return { text: bytes.toString('latin1'), encoding: { name: LAST_RESORT, mark: NO_MARK } };
+}
+
+/** @throws UnencodableError */
+export async function encode(text: string, { name, mark }: Encoding): Promise<Buffer> {
+  const lone = /\p{Surrogate}/u.exec(text)?.[0];
+  if (lone !== undefined) throw new UnencodableError(name, lone);
+  if (name === 'utf-8') return mark.length === 0 ? Buffer.from(text) : Buffer.concat([mark, Buffer.from(text)]);
+  const codec = await loadCodec();
+  const bytes = codec.encode(text, name);
+  const back = codec.decode(bytes, name, { stripBOM: false });
+  if (back !== text) throw new UnencodableError(name, firstDifference(text, back));
+  return Buffer.concat([mark, bytes]);
+}
+
+async function guesses(bytes: Buffer): Promise<string[]> {
+  const utf16 = looksLikeUtf16(bytes.subarray(0, SNIFF_BYTES));
+  const declared = DECLARATION.exec(bytes.toString('latin1', 0, DECLARATION_BYTES))?.[1];
+  const { default: chardet } = await import('chardet');
+  const likely = chardet.analyse(bytes.subarray(0, GUESS_BYTES)).map(({ name }) => name);
+  return [utf16, declared, ...likely]
+    .filter((name) => name !== undefined)
+    .map((name) => name.toLowerCase())
+    .filter((name) => name !== 'utf-8' && name !== 'ascii' && !name.startsWith('iso-2022'));
+}
+
+async function tryDecode(bytes: Buffer, { name, mark }: Encoding): Promise<string | undefined> {
+  const body = bytes.subarray(mark.length);
+  if (name === 'utf-8') return isUtf8(body) ? body.toString('utf8') : undefined;
+  const codec = await loadCodec();
+  if (!codec.encodingExists(name)) return undefined;
+  const text = codec.decode(body, name, { stripBOM: false });
+  return codec.encode(text, name).equals(body) ? text : undefined;
+}
+
+/** A quarter of a megabyte of tables that most sessions never need. */
+async function loadCodec(): Promise<typeof import('iconv-lite')> {
+  const module = await import('iconv-lite');
+  return module.default;
+}
+
+function firstDifference(text: string, other: string): string {
+  const mine = Array.from(text);
+  const theirs = Array.from(other);
+  return mine.find((character, index) => character !== theirs[index]) ?? '';
+}

@@ -1,0 +1,96 @@
+import { officeParts } from './office-parts.ts';
+
+/** Rows of one sheet that are shown; the answer is cut long before. */
+const MAX_ROWS = 2000;
+
+/** Pages of a PDF that are looked at. */
+const MAX_PAGES = 500;
+
+/**
+ * The text of an office file or PDF as Markdown. Libraries are loaded when they are needed.
+ * @param extension lower case, with the dot
+ * @throws Error that says what is wrong, or what this server has no means for
+ */
+export async function toMarkdown(bytes: Buffer, extension: string): Promise<string> {
+  switch (extension) {
+    case '.docx':
+      await officeParts(bytes, () => false);
+      return documentToMarkdown(bytes);
+    case '.xlsx':
+      await officeParts(bytes, () => false);
+      return workbookToMarkdown(bytes);
+    case '.pptx':
+      return slidesToMarkdown(bytes);
+    case '.pdf':
+      return pdfToMarkdown(bytes);
+    default:
+      throw new Error(`this server has no speech recognition for ${extension} files`);
+  }
+}
+
+/** mammoth has this function and no type for it. */
+interface MarkdownConverter {
+  convertToMarkdown(input: { buffer: Buffer }): Promise<{ value: string }>;
+}
+
+async function documentToMarkdown(bytes: Buffer): Promise<string> {
+  const { default: mammoth } = await import('mammoth');
+  const { value } = await (mammoth as unknown as MarkdownConverter).convertToMarkdown({ buffer: bytes });
+  return value.trim();
+}
+
+async function workbookToMarkdown(bytes: Buffer): Promise<string> {
+  const { default: readSheets } = await import('read-excel-file/node');
+  const sheets = await readSheets(bytes);
+  return sheets.map(({ sheet, data }) => `## ${sheet}\n${table(data)}`).join('\n\n');
+}
+
+function table(rows: readonly (readonly unknown[])[]): string {
+  const [head = [], ...body] = rows.slice(0, MAX_ROWS + 1);
+  const line = (cells: readonly unknown[]): string => `| ${cells.map(cellText).join(' | ')} |`;
+  return [line(head), line(head.map(() => '---')), ...body.map(line)].join('\n');
+}
+
+function cellText(value: unknown): string {
+  if (value === null || value === undefined) return '';
+  const text = value instanceof Date ? value.toISOString() : String(value);
+  return text.replaceAll('|', String.raw`\|`).replaceAll(/\r?\n/g, ' ');
+}
+
+async function slidesToMarkdown(bytes: Buffer): Promise<string> {
+  const { default: xmldom } = await import('@xmldom/xmldom');
+  const slides = await officeParts(bytes, (name) => /^ppt\/slides\/slide\d+\.xml$/.test(name));
+  const numbered = [...slides].map(([name, xml]) => ({ number: Number(/\d+/.exec(name)?.[0]), xml }));
+  return numbered
+    .toSorted((a, b) => a.number - b.number)
+    .map(({ number, xml }) => {
+      const document = new xmldom.DOMParser().parseFromString(xml.toString('utf8'), 'text/xml');
+      const paragraphs = Array.from(document.getElementsByTagName('a:p'), paragraphText).filter((text) => text !== '');
+      const [title = '', ...rest] = paragraphs;
+      return [`<!-- Slide number: ${number} -->`, `# ${title}`, ...rest].join('\n');
+    })
+    .join('\n\n');
+}
+
+function paragraphText(paragraph: {
+  getElementsByTagName(name: string): Iterable<{ textContent: string | null }>;
+}): string {
+  return Array.from(paragraph.getElementsByTagName('a:t'), ({ textContent }) => textContent ?? '')
+    .join('')
+    .trim();
+}
+
+async function pdfToMarkdown(bytes: Buffer): Promise<string> {
+  const { openPdf } = await import('./pdf.ts');
+  const document = await openPdf(bytes);
+  try {
+    const pages: string[] = [];
+    for (let number = 1; number <= Math.min(document.numPages, MAX_PAGES); number += 1) {
+      const { items } = await (await document.getPage(number)).getTextContent();
+      pages.push(items.map((item) => ('str' in item ? item.str + (item.hasEOL ? '\n' : '') : '')).join(''));
+    }
+    return pages.join('\n\n').trim();
+  } finally {
+    await document.loadingTask.destroy();
+  }
+}

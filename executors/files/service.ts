@@ -1,0 +1,45 @@
+import { AppError } from '../../src/errors.ts';
+import { codeOf } from '../../src/sandbox/file-faults.ts';
+import { type Download, openDownload } from './download.ts';
+import { FilesExecutor, type FilesOptions } from './executor.ts';
+import { listDirectory } from './list.ts';
+import { KeyedLocks } from './locks.ts';
+import { receiveUpload, transferError, type UploadRequest } from './upload.ts';
+import type { UnzipLimits } from './zip-entries.ts';
+
+export interface FileServiceOptions extends Omit<FilesOptions, 'locks'>, UnzipLimits {}
+
+/** Everything about files: the actions, and what has an HTTP endpoint of its own. */
+export class FileService {
+  readonly executor: FilesExecutor;
+  readonly #options: FileServiceOptions;
+  readonly #locks = new KeyedLocks();
+
+  constructor(options: FileServiceOptions) {
+    this.#options = options;
+    this.executor = new FilesExecutor({ ...options, locks: this.#locks });
+  }
+
+  /** V0 §2.7. @param path undefined: the initial working directory */
+  list(path: string | undefined): Promise<string[]> {
+    const { access, workingDir } = this.#options;
+    return listDirectory(access, path, workingDir);
+  }
+
+  /** V0 §2.5. @throws AppError */
+  receiveUpload(request: UploadRequest, content: AsyncIterable<Uint8Array>): Promise<void> {
+    return receiveUpload({ ...this.#options, locks: this.#locks }, request, content);
+  }
+
+  /** V0 §2.6. @throws AppError TRANSFER_FAILED */
+  async openDownload(path: string): Promise<Download> {
+    if (!path.startsWith('/')) throw new AppError('TRANSFER_FAILED', '400: Path must be an absolute path');
+    try {
+      return await openDownload(this.#options.access, path);
+    } catch (error) {
+      if (codeOf(error) === 'ENOENT')
+        throw new AppError('TRANSFER_FAILED', '404: File not found', { cause: error });
+      throw transferError(error, path);
+    }
+  }
+}

@@ -1,0 +1,132 @@
+import { randomUUID } from 'node:crypto';
+import { link, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { hasCode, ifExists } from './files.ts';
+
+const LOCK = 'lock';
+const LEFT_OVER = /^lock\..+\.(new|claim)$/;
+
+/** Another server that lives holds the directory. */
+export class DirectoryInUseError extends Error {
+  readonly pid: number;
+
+  constructor(directory: string, pid: number) {
+    const who = pid === process.pid ? 'this process' : `a running server (process ${pid})`;
+    super(`The state directory ${directory} is in use by ${who}. Stop it, or give this one a directory of its own.`);
+    this.name = 'DirectoryInUseError';
+    this.pid = pid;
+  }
+}
+
+/** Who holds a lock; the start time tells a process from a later one with the same id. */
+interface Holder {
+  readonly pid: number;
+  readonly startTime: string | undefined;
+  readonly bootId: string | undefined;
+  /** Names this one lock and no later one. */
+  readonly nonce: string;
+}
+
+/**
+ * Takes the lock of a directory. Every file appears whole, by link(2) or rename(2). A dead holder's lock may be replaced only by
+ * whoever creates the claim named after its nonce, and only while it is still that lock: so one of many starters wins. A
+ * claimant that died is replaced in the same way. The living are never displaced.
+ */
+export async function acquireLock(directory: string): Promise<{ release(): Promise<void> }> {
+  const mine: Holder = { ...(await identify()), nonce: randomUUID() };
+  const newFile = path.join(directory, `lock.${mine.nonce}.new`);
+  await writeFile(newFile, JSON.stringify(mine), { mode: 0o600 });
+  try {
+    while (!(await tryAcquire(directory, mine, newFile)));
+    await removeLeftOvers(directory);
+  } finally {
+    await rm(newFile, { force: true });
+  }
+  return { release: () => rm(path.join(directory, LOCK), { force: true }) };
+}
+
+/** False: the situation has changed meanwhile, try again. */
+async function tryAcquire(directory: string, mine: Holder, newFile: string): Promise<boolean> {
+  const lockFile = path.join(directory, LOCK);
+  if (await tryLink(newFile, lockFile)) return true;
+  const holder = await readHolder(lockFile);
+  if (!holder) return false;
+  await assertDead(directory, holder, mine);
+  const claims: string[] = [];
+  for (let displaced: Holder | undefined = holder; ;) {
+    const claim: string = path.join(directory, `lock.${displaced.nonce}.claim`);
+    claims.push(claim);
+    if (await tryLink(newFile, claim)) break;
+    displaced = await readHolder(claim);
+    if (!displaced) return false;
+    await assertDead(directory, displaced, mine);
+  }
+  const isStillTheirs = (await readHolder(lockFile))?.nonce === holder.nonce;
+  if (isStillTheirs) await rename(newFile, lockFile);
+  for (const claim of isStillTheirs ? claims : claims.slice(-1)) await rm(claim, { force: true });
+  return isStillTheirs;
+}
+
+async function tryLink(from: string, to: string): Promise<boolean> {
+  try {
+    await link(from, to);
+    return true;
+  } catch (error) {
+    if (hasCode(error, 'EEXIST')) return false;
+    throw error;
+  }
+}
+
+async function readHolder(file: string): Promise<Holder | undefined> {
+  const text = await ifExists(readFile(file, 'utf8'));
+  if (text === undefined) return undefined;
+  try {
+    const holder = JSON.parse(text) as Holder;
+    if (typeof holder.pid === 'number' && /^[\w-]+$/.test(holder.nonce)) return holder;
+  } catch {
+    // A machine that crashed left an empty file: its process is gone too.
+  }
+  const { ino } = await stat(file);
+  return { pid: 0, startTime: undefined, bootId: undefined, nonce: `inode-${ino}` };
+}
+
+async function assertDead(directory: string, holder: Holder, mine: Holder): Promise<void> {
+  if (await isAlive(holder, mine.bootId)) throw new DirectoryInUseError(path.dirname(directory), holder.pid);
+}
+
+async function identify(): Promise<Omit<Holder, 'nonce'>> {
+  const bootId = await readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(() => undefined);
+  return { pid: process.pid, startTime: await startTimeOf(process.pid), bootId: bootId?.trim() };
+}
+
+async function isAlive(holder: Holder, bootId: string | undefined): Promise<boolean> {
+  if (holder.pid <= 0 || holder.bootId !== bootId) return false;
+  const startTime = await startTimeOf(holder.pid);
+  if (startTime !== undefined) return startTime === holder.startTime;
+  try {
+    // No /proc, or one that hides other users' processes.
+    process.kill(holder.pid, 0);
+    return holder.startTime === undefined;
+  } catch (error) {
+    return hasCode(error, 'EPERM');
+  }
+}
+
+/** Field 22 of /proc/PID/stat, in clock ticks since boot; undefined when there is no such process or it is a zombie. */
+async function startTimeOf(pid: number): Promise<string | undefined> {
+  const text = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => undefined);
+  // The name, field 2, may hold blanks and brackets.
+  const [state, ...fields] = text?.slice(text.lastIndexOf(')') + 2).split(' ') ?? [];
+  return state === 'Z' || state === 'X' ? undefined : fields[18];
+}
+
+async function removeLeftOvers(directory: string): Promise<void> {
+  const { bootId } = await identify();
+  for (const name of await readdir(directory)) {
+    if (!LEFT_OVER.test(name)) continue;
+    const file = path.join(directory, name);
+    const owner = await readHolder(file).catch(() => undefined);
+    // One without a pid may be about to be written.
+    if (owner && owner.pid > 0 && !(await isAlive(owner, bootId))) await rm(file, { force: true });
+  }
+}
