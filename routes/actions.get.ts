@@ -25,12 +25,15 @@ export function listActionsRoute(actions: Actions) {
 /** `GET /actions/{id}`: one action with its observation; `?wait=SECONDS` waits for its end. */
 export function getActionRoute(actions: Actions) {
   return (app: FastifyInstance): void => {
-    app.get<{ Params: { id: string }; Querystring: Record<string, string | undefined> }>('/actions/:id', async ({ params, query }, reply) => {
-      const seconds = integer('wait', query['wait'], 0, MAX_WAIT_SECONDS) ?? 0;
-      const record = await actions.get(params.id, seconds * 1000);
-      if (record === undefined) throw new AppError('ACTION_NOT_FOUND');
-      return reply.send(record);
-    });
+    app.get<{ Params: { id: string }; Querystring: Record<string, string | undefined> }>(
+      '/actions/:id',
+      async ({ params, query }, reply) => {
+        const seconds = integer('wait', query['wait'], 0, MAX_WAIT_SECONDS) ?? 0;
+        const record = await actions.get(params.id, seconds * 1000);
+        if (record === undefined) throw new AppError('ACTION_NOT_FOUND');
+        return reply.send(record);
+      },
+    );
   };
 }
 

@@ -41,10 +41,14 @@ async function executeAction(
   if (!prefersAsync(request)) return replyBody(await outcome.reply);
   await outcome.accepted.catch(ignore);
   const location = `/actions/${outcome.id}`;
-  return reply.code(202).header('location', location).header('preference-applied', 'respond-async').send({
-    action_id: outcome.id,
-    status: dispatcher.find(outcome.id)?.status ?? 'finished',
-  });
+  return reply
+    .code(202)
+    .header('location', location)
+    .header('preference-applied', 'respond-async')
+    .send({
+      action_id: outcome.id,
+      status: dispatcher.find(outcome.id)?.status ?? 'finished',
+    });
 }
 
 function actionOf(body: unknown): unknown {

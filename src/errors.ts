@@ -16,7 +16,13 @@ export const ERRORS = {
   SESSION_NOT_FOUND: { status: 404, retryable: false, detail: 'There is no such session; GET /sessions lists them' },
   ACTION_NOT_FOUND: { status: 404, retryable: false, detail: 'There is no such action; GET /actions lists them' },
   METHOD_NOT_ALLOWED: { status: 405, retryable: false, detail: 'Method Not Allowed' },
+  FILE_FORBIDDEN: { status: 403, retryable: false, detail: 'The file may not be touched' },
+  FILE_NOT_FOUND: { status: 404, retryable: false, detail: 'There is no such file' },
+  FILE_CONFLICT: { status: 409, retryable: false, detail: 'There is something else at this path' },
+  FILE_CHANGED: { status: 412, retryable: false, detail: 'The file is not the one that was expected' },
   BODY_TOO_LARGE: { status: 413, retryable: false, detail: 'The request body is too large' },
+  RANGE_INVALID: { status: 416, retryable: false, detail: 'The file has no such range' },
+  ARCHIVE_REFUSED: { status: 422, retryable: false, detail: 'The archive cannot be unpacked' },
   BODY_INVALID: { status: 422, retryable: false, detail: 'Invalid request parameters' },
   MEDIA_TYPE: { status: 422, retryable: false, detail: 'Invalid request parameters' },
   SESSION_LIMIT: { status: 429, retryable: true, detail: 'Too many sessions; close one with DELETE /sessions/{lane}' },
@@ -31,8 +37,11 @@ export const ERRORS = {
     retryable: false,
     detail: 'This Idempotency-Key was used for another action; use a new key for each action',
   },
+  /** V0's file endpoints answer every failure so; the text begins with the status that was meant (V0 §2.5, §2.6). */
+  TRANSFER_FAILED: { status: 500, retryable: false, detail: 'The transfer failed' },
   INTERNAL: { status: 500, retryable: false, detail: 'An unexpected error occurred. Please try again later.' },
   SHUTTING_DOWN: { status: 503, retryable: true, detail: 'The server is shutting down' },
+  DISK_FULL: { status: 507, retryable: false, detail: 'No space is left on the device' },
 } as const satisfies Record<string, ErrorSpec>;
 
 export type ErrorCode = keyof typeof ERRORS;

@@ -12,6 +12,11 @@ export interface GuardOptions {
 
 /** Answered without a key: probes have none, and a page may not read them anyway (V0 §2.1). */
 const OPEN_PATHS: ReadonlySet<string> = new Set(['/alive', '/health', '/ready', '/server_info']);
+/**
+ * Their routes ask for the key with `hasValidKey`: those who cannot set a header (a browser's WebSocket or EventSource) give it
+ * in the query or in the first frame.
+ */
+const SELF_CHECKED_PATHS: ReadonlySet<string> = new Set(['/events', '/events/stream']);
 const SAFE_FETCH_SITES: ReadonlySet<string> = new Set(['same-origin', 'none']);
 const LOOPBACK_HOST = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d+)?$/i;
 
@@ -28,8 +33,22 @@ export class Guard {
   check(path: string, headers: IncomingHttpHeaders): void {
     this.#checkHost(headers.host);
     this.#checkOrigin(headers);
-    if (this.#digests.length > 0 && !OPEN_PATHS.has(path) && !this.#hasKey(headers))
-      throw new AppError('AUTH_INVALID_KEY');
+    if (OPEN_PATHS.has(path) || SELF_CHECKED_PATHS.has(path)) return;
+    if (!this.hasValidKey(headers)) throw new AppError('AUTH_INVALID_KEY');
+  }
+
+  /**
+   * Whether a key is not needed, or is among these: the headers' (`X-Session-API-Key` or `Authorization: Bearer`) and one that
+   * came in another way, where the caller allows that.
+   */
+  hasValidKey(headers: IncomingHttpHeaders, otherKey?: string): boolean {
+    if (this.#digests.length === 0) return true;
+    return [...keysIn(headers), otherKey].some((key) => key !== undefined && this.#matches(key));
+  }
+
+  /** Whether there is a key in the headers, right or wrong. */
+  hasKeyHeader(headers: IncomingHttpHeaders): boolean {
+    return keysIn(headers).length > 0;
   }
 
   /** A name that a page made point here (DNS rebinding) is not one of this machine's. */
@@ -51,16 +70,16 @@ export class Guard {
     }
   }
 
-  #hasKey(headers: IncomingHttpHeaders): boolean {
-    const bearer = /^Bearer\s+(\S+)\s*$/i.exec(headers.authorization ?? '')?.[1];
-    return [headers['x-session-api-key'], bearer].some((key) => typeof key === 'string' && this.#matches(key));
-  }
-
   /** All keys are compared, each in the same time whatever the wrong character. */
   #matches(key: string): boolean {
     const given = digest(key);
     return this.#digests.map((known) => timingSafeEqual(known, given)).includes(true);
   }
+}
+
+function keysIn(headers: IncomingHttpHeaders): string[] {
+  const bearer = /^Bearer\s+(\S+)\s*$/i.exec(headers.authorization ?? '')?.[1];
+  return [headers['x-session-api-key'], bearer].filter((key) => typeof key === 'string' && key !== '') as string[];
 }
 
 function digest(text: string): Buffer {

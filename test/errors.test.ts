@@ -8,13 +8,21 @@ const TABLE: readonly [ErrorCode, number, boolean][] = [
   ['ROUTE_NOT_FOUND', 404, false],
   ['SESSION_NOT_FOUND', 404, false],
   ['METHOD_NOT_ALLOWED', 405, false],
+  ['FILE_FORBIDDEN', 403, false],
+  ['FILE_NOT_FOUND', 404, false],
+  ['FILE_CONFLICT', 409, false],
+  ['FILE_CHANGED', 412, false],
   ['BODY_TOO_LARGE', 413, false],
+  ['RANGE_INVALID', 416, false],
+  ['ARCHIVE_REFUSED', 422, false],
   ['BODY_INVALID', 422, false],
   ['MEDIA_TYPE', 422, false],
   ['SESSION_LIMIT', 429, true],
   ['TOO_MANY_ACTIONS', 429, true],
+  ['TRANSFER_FAILED', 500, false],
   ['INTERNAL', 500, false],
   ['SHUTTING_DOWN', 503, true],
+  ['DISK_FULL', 507, false],
 ];
 
 test('the table is closed', () => {

@@ -35,13 +35,7 @@ async function listBelow(access: FileAccess, pin: Pin, path: string, levels: num
   return found;
 }
 
-async function listChild(
-  access: FileAccess,
-  pin: Pin,
-  name: string,
-  entry: string,
-  levels: number,
-): Promise<string[]> {
+async function listChild(access: FileAccess, pin: Pin, name: string, entry: string, levels: number): Promise<string[]> {
   try {
     await using child = await access.pinChild(pin, name, entry);
     access.require(child, 'read', entry);

@@ -169,7 +169,7 @@ class Archive {
   /** From its header on a file is ended properly, whatever happens. */
   async *#large(file: FileHandle, name: string, stats: Stats): AsyncGenerator<Buffer> {
     yield this.#zip.begin(infoOf(name, stats));
-    for (let position = 0; position < stats.size; ) {
+    for (let position = 0; position < stats.size;) {
       const bytes = await this.#readPiece(file, name, position, Math.min(CHUNK_BYTES, stats.size - position));
       if (bytes.length === 0) break;
       position += bytes.length;

@@ -17,8 +17,7 @@ const REVIEW = 'Review the changes and make sure they are as expected';
 export const REVIEW_REPLACED = `${REVIEW}. Edit the file again if necessary.`;
 export const REVIEW_INSERTED = `${REVIEW} (correct indentation, no duplicate lines, etc). Edit the file again if necessary.`;
 
-export const BINARY_REASON =
-  'File appears to be binary and this file type cannot be read or edited by this tool.';
+export const BINARY_REASON = 'File appears to be binary and this file type cannot be read or edited by this tool.';
 
 /** Lines shown before and after a change. */
 export const CONTEXT_LINES = 4;

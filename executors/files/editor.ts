@@ -23,7 +23,7 @@ import { EditHistory } from './history.ts';
 import { insertLines } from './insert.ts';
 import { MAX_EDIT_BYTES, SNIFF_BYTES } from './limits.ts';
 import { countLines, linesBetween, withPlainEnds } from './lines.ts';
-import { KeyedLocks } from './locks.ts';
+import type { KeyedLocks } from './locks.ts';
 import { replaceFile } from './replacement.ts';
 import { replaceOnce, type TextEdit } from './str-replace.ts';
 import { readBytes } from './text-file.ts';
@@ -191,9 +191,7 @@ export class Editor {
       return markdownOutput(await toMarkdown(bytes, extname(path).toLowerCase()), path);
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
-      throw new EditorError(
-        `Error in converting file to Markdown: ${reason}. Please use Python code to read ${path}`,
-      );
+      throw new EditorError(`Error in converting file to Markdown: ${reason}. Please use Python code to read ${path}`);
     }
   }
 

@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer';
+import type Iconv from 'iconv-lite';
 import { looksLikeUtf16 } from './binary.ts';
 import { SNIFF_BYTES } from './limits.ts';
 
@@ -93,7 +94,7 @@ async function tryDecode(bytes: Buffer, { name, mark }: Encoding): Promise<strin
 }
 
 /** A quarter of a megabyte of tables that most sessions never need. */
-async function loadCodec(): Promise<typeof import('iconv-lite')> {
+async function loadCodec(): Promise<typeof Iconv> {
   const module = await import('iconv-lite');
   return module.default;
 }

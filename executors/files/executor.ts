@@ -13,7 +13,7 @@ import { codeOf, faultText } from '../../src/sandbox/file-faults.ts';
 import type { Pin } from '../../src/sandbox/pin.ts';
 import { isBinary } from './binary.ts';
 import { Editor, VIEWABLE_EXTENSIONS } from './editor.ts';
-import { KeyedLocks } from './locks.ts';
+import type { KeyedLocks } from './locks.ts';
 import { mediaTypeOf, readDataUrl, readLines } from './read.ts';
 import { readHead } from './text-file.ts';
 import { writeLines } from './write.ts';

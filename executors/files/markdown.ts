@@ -47,13 +47,15 @@ async function workbookToMarkdown(bytes: Buffer): Promise<string> {
 
 function table(rows: readonly (readonly unknown[])[]): string {
   const [head = [], ...body] = rows.slice(0, MAX_ROWS + 1);
-  const line = (cells: readonly unknown[]): string => `| ${cells.map(cellText).join(' | ')} |`;
-  return [line(head), line(head.map(() => '---')), ...body.map(line)].join('\n');
+  return [tableRow(head), tableRow(head.map(() => '---')), ...body.map(tableRow)].join('\n');
+}
+
+function tableRow(cells: readonly unknown[]): string {
+  return `| ${cells.map(cellText).join(' | ')} |`;
 }
 
 function cellText(value: unknown): string {
-  if (value === null || value === undefined) return '';
-  const text = value instanceof Date ? value.toISOString() : String(value);
+  const text = value instanceof Date ? value.toISOString() : `${(value ?? '') as string | number | boolean}`;
   return text.replaceAll('|', String.raw`\|`).replaceAll(/\r?\n/g, ' ');
 }
 

@@ -54,7 +54,7 @@ export async function readLines(
     const collector = new LineCollector(lineRange(start, end), path);
     const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
     let buffer = Buffer.allocUnsafe(CHUNK_BYTES);
-    for (let position = 0; !collector.isDone; ) {
+    for (let position = 0; !collector.isDone;) {
       signal.throwIfAborted();
       const { bytesRead } = await file.read(buffer, 0, buffer.length, position);
       if (bytesRead === 0) {

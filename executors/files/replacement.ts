@@ -257,7 +257,7 @@ async function linkExclusively(temporary: string, place: string, path: string): 
 
 async function copyRange(from: FileHandle, to: FileHandle, start: number, end: number): Promise<void> {
   const buffer = Buffer.allocUnsafe(Math.min(COPY_BYTES, Math.max(1, end - start)));
-  for (let position = start; position < end; ) {
+  for (let position = start; position < end;) {
     const wanted = Math.min(buffer.length, end - position);
     const { bytesRead } = await from.read(buffer, 0, wanted, position);
     if (bytesRead === 0) return;
@@ -268,7 +268,7 @@ async function copyRange(from: FileHandle, to: FileHandle, start: number, end: n
 
 /** One write may take only a part. */
 export async function writeFully(file: FileHandle, bytes: Uint8Array, position: number): Promise<void> {
-  for (let done = 0; done < bytes.length; ) {
+  for (let done = 0; done < bytes.length;) {
     const { bytesWritten } = await file.write(bytes, done, bytes.length - done, position + done);
     done += bytesWritten;
   }

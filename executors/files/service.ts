@@ -1,13 +1,17 @@
 import { AppError } from '../../src/errors.ts';
+import type { SearchFilesLine, SearchFilesRequest } from '../../src/protocol/http.ts';
 import { codeOf } from '../../src/sandbox/file-faults.ts';
 import { type Download, openDownload } from './download.ts';
 import { FilesExecutor, type FilesOptions } from './executor.ts';
 import { listDirectory } from './list.ts';
 import { KeyedLocks } from './locks.ts';
+import { type SearchOptions, searchFiles } from './search.ts';
+import { deletePath, type FileInfo, openForServing, type OpenFile, putFile, type PutRequest } from './serve.ts';
 import { receiveUpload, transferError, type UploadRequest } from './upload.ts';
+import { type Watch, watchFiles } from './watch.ts';
 import type { UnzipLimits } from './zip-entries.ts';
 
-export interface FileServiceOptions extends Omit<FilesOptions, 'locks'>, UnzipLimits {}
+export interface FileServiceOptions extends Omit<FilesOptions, 'locks'>, UnzipLimits, SearchOptions {}
 
 /** Everything about files: the actions, and what has an HTTP endpoint of its own. */
 export class FileService {
@@ -37,9 +41,33 @@ export class FileService {
     try {
       return await openDownload(this.#options.access, path);
     } catch (error) {
-      if (codeOf(error) === 'ENOENT')
-        throw new AppError('TRANSFER_FAILED', '404: File not found', { cause: error });
+      if (codeOf(error) === 'ENOENT') throw new AppError('TRANSFER_FAILED', '404: File not found', { cause: error });
       throw transferError(error, path);
     }
+  }
+
+  /** A file or directory for `GET /files/{path}`. @throws AppError */
+  open(path: string): Promise<OpenFile> {
+    return openForServing(this.#options.access, path);
+  }
+
+  /** @throws AppError */
+  put(request: PutRequest, content: AsyncIterable<Uint8Array>): Promise<{ info: FileInfo; isNew: boolean }> {
+    return putFile(this.#options.access, this.#locks, request, content);
+  }
+
+  /** @throws AppError */
+  remove(path: string, options: { isRecursive: boolean; check: PutRequest['check'] }): Promise<void> {
+    return deletePath(this.#options.access, this.#locks, path, options);
+  }
+
+  /** @throws AppError */
+  search(request: SearchFilesRequest): Promise<AsyncGenerator<SearchFilesLine>> {
+    return searchFiles(this.#options, request);
+  }
+
+  /** @throws AppError */
+  watch(path: string): Promise<Watch> {
+    return watchFiles(this.#options.access, path);
   }
 }

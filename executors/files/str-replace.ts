@@ -1,10 +1,4 @@
-import {
-  CONTEXT_LINES,
-  EditorError,
-  numberedOutput,
-  pythonList,
-  REVIEW_REPLACED,
-} from './editor-texts.ts';
+import { CONTEXT_LINES, EditorError, numberedOutput, pythonList, REVIEW_REPLACED } from './editor-texts.ts';
 import { countEnds, linesBetween, withEndsOf, withPlainEnds } from './lines.ts';
 
 /** Line numbers in one message. */
@@ -40,18 +34,16 @@ interface Match {
 }
 
 function findOnce(plain: string, oldStr: string, newStr: string, path: string): Match {
-  const exact = matchOnce(plain, oldStr, path);
+  const exact = matchOnce(plain, oldStr);
   if (exact !== undefined) return { start: exact, length: oldStr.length, newStr };
   const stripped = oldStr.trim();
-  const start = matchOnce(plain, stripped, path);
+  const start = matchOnce(plain, stripped);
   if (start === undefined)
-    throw new EditorError(
-      `No replacement was performed, old_str \`${stripped}\` did not appear verbatim in ${path}.`,
-    );
+    throw new EditorError(`No replacement was performed, old_str \`${stripped}\` did not appear verbatim in ${path}.`);
   return { start, length: stripped.length, newStr: newStr.trim() };
 }
 
-function matchOnce(plain: string, text: string, path: string): number | undefined {
+function matchOnce(plain: string, text: string): number | undefined {
   const first = plain.indexOf(text);
   if (first < 0) return undefined;
   const lines = text === '' ? allLines(plain) : matchLines(plain, text, first);

@@ -22,7 +22,12 @@ const CREATE = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | const
  * links come last.
  * @throws AppError ARCHIVE_REFUSED; ENOSPC, EACCES, ENOTDIR, EISDIR, after which what was unpacked so far is there
  */
-export async function unzip(access: FileAccess, archive: FileHandle, destination: Pin, limits: UnzipLimits): Promise<void> {
+export async function unzip(
+  access: FileAccess,
+  archive: FileHandle,
+  destination: Pin,
+  limits: UnzipLimits,
+): Promise<void> {
   const { bavail, bsize } = await statfs(destination.link);
   await checkArchive(await openZip(archive.fd), limits, bavail * bsize);
   await using target = new Target(access, destination);

@@ -101,7 +101,8 @@ function checkEntry(entry: Entry): SafeEntry {
   const parts = name.split('/').filter((part) => part !== '' && part !== '.');
   if (parts.includes('..')) throw refused(`entry ${shown} would leave the destination`);
   if (name.includes('\0')) throw refused(`entry ${shown} has a NUL in its name`);
-  if (parts.some((part) => Buffer.byteLength(part) > MAX_NAME_BYTES)) throw refused(`the name of entry ${shown} is too long`);
+  if (parts.some((part) => Buffer.byteLength(part) > MAX_NAME_BYTES))
+    throw refused(`the name of entry ${shown} is too long`);
   if (entry.isEncrypted()) throw refused(`entry ${shown} is encrypted`);
   if (!METHODS.has(entry.compressionMethod)) throw refused(`entry ${shown} is compressed in an unknown way`);
   const attributes = isUnix ? entry.externalFileAttributes >>> 16 : 0;

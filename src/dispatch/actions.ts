@@ -31,13 +31,17 @@ export class Actions {
     const call = this.#dispatcher.find(actionId);
     if (call === undefined) return this.#history.record(actionId);
     if (waitMs > 0) await within(this.#dispatcher.replyOf(actionId), waitMs);
-    return isOver(call) && this.#dispatcher.find(actionId) === undefined ? this.#history.record(actionId) : this.#live(call);
+    return isOver(call) && this.#dispatcher.find(actionId) === undefined
+      ? this.#history.record(actionId)
+      : this.#live(call);
   }
 
   /** Newest first, without observations. */
   async list({ status, limit }: ListRequest): Promise<ActionRecord[]> {
     const live = this.#dispatcher.calls().toReversed();
-    const records = live.map((call) => this.#live(call)).filter((record) => status === undefined || record.status === status);
+    const records = live
+      .map((call) => this.#live(call))
+      .filter((record) => status === undefined || record.status === status);
     const seen = new Set(live.map(({ id }) => id));
     let scanned = 0;
     for (const id of this.#history.newest()) {

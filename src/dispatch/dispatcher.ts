@@ -43,7 +43,13 @@ export interface Submission {
 
 export type Outcome =
   /** `reply` never rejects; `accepted` resolves when the action is on disk. */
-  | { readonly kind: 'accepted'; readonly id: string; readonly isReplay: boolean; readonly reply: Promise<Reply>; readonly accepted: Promise<void> }
+  | {
+      readonly kind: 'accepted';
+      readonly id: string;
+      readonly isReplay: boolean;
+      readonly reply: Promise<Reply>;
+      readonly accepted: Promise<void>;
+    }
   | { readonly kind: 'refused'; readonly why: Refusal; readonly detail?: string };
 
 /** Why an action was not taken at all. */
@@ -151,7 +157,9 @@ export class Dispatcher {
 
   #repeat({ key, hash }: IdempotencyKey): Outcome | undefined {
     const flight = this.#byKey.get(key);
-    const known = flight ? { id: flight.call.id, hash: flight.call.idempotency?.hash } : this.#options.history.byKey(key);
+    const known = flight
+      ? { id: flight.call.id, hash: flight.call.idempotency?.hash }
+      : this.#options.history.byKey(key);
     if (known === undefined) return undefined;
     if (known.hash !== hash) return { kind: 'refused', why: 'key-reused' };
     const reply = flight?.reply ?? this.#options.history.reply(known.id).then((found) => found ?? lostReply(known.id));
@@ -179,14 +187,22 @@ export class Dispatcher {
     const early = new Promise<ActionResult>((resolve) => (settleEarly = resolve));
     const arrivedAt = performance.now();
     const queued = this.#lanes.run(call.lane, () => this.#perform(call, executor, accepted, arrivedAt));
-    const reply = Promise.race([queued, early.then((result) => this.#finish(call, result, arrivedAt, performance.now(), undefined))]);
+    const reply = Promise.race([
+      queued,
+      early.then((result) => this.#finish(call, result, arrivedAt, performance.now(), undefined)),
+    ]);
     const flight: Flight = { call, reply, accepted, settleEarly };
     this.#flights.set(call.id, flight);
     if (idempotency) this.#byKey.set(idempotency.key, flight);
     return flight;
   }
 
-  async #perform(call: Call, executor: AnyExecutor | undefined, accepted: Promise<void>, arrivedAt: number): Promise<Reply> {
+  async #perform(
+    call: Call,
+    executor: AnyExecutor | undefined,
+    accepted: Promise<void>,
+    arrivedAt: number,
+  ): Promise<Reply> {
     // Cancelled while it waited: it has been answered, its turn passes.
     if (call.status !== 'queued') return new Promise(ignore);
     call.status = 'running';
@@ -196,10 +212,12 @@ export class Dispatcher {
     let cause: unknown;
     let result: ActionResult;
     try {
-      await accepted;
-      result = executor
-        ? await executor.execute(call.action, this.#context(call, arrivedAt))
-        : refusal(call, this.#options.unavailable(call.action.action));
+      const unrecorded = await failureOf(accepted);
+      if (unrecorded !== undefined) result = refusal(call, `${NOT_RECORDED} (${unrecorded})`);
+      else
+        result = executor
+          ? await executor.execute(call.action, this.#context(call, arrivedAt))
+          : refusal(call, this.#options.unavailable(call.action.action));
       call.status = call.controller.signal.reason === 'cancel' ? 'cancelled' : 'finished';
     } catch (error) {
       cause = error;
@@ -210,7 +228,13 @@ export class Dispatcher {
     return this.#finish(call, result, arrivedAt, startedAt, cause);
   }
 
-  async #finish(call: Call, result: ActionResult, arrivedAt: number, startedAt: number, cause: unknown): Promise<Reply> {
+  async #finish(
+    call: Call,
+    result: ActionResult,
+    arrivedAt: number,
+    startedAt: number,
+    cause: unknown,
+  ): Promise<Reply> {
     call.finished = new Date();
     const endedAt = performance.now();
     const durationMs = Math.round((endedAt - startedAt) * 1000) / 1000;
@@ -245,6 +269,18 @@ export class Dispatcher {
   }
 }
 
+const NOT_RECORDED =
+  'The action was not started, because it could not be recorded: free space on the disk of the state directory, then try again.';
+
+async function failureOf(promise: Promise<void>): Promise<string | undefined> {
+  try {
+    await promise;
+    return undefined;
+  } catch (error) {
+    return messageOf(error);
+  }
+}
+
 function isHidden(action: Action): boolean {
   return action.action === 'run' && action.args.hidden;
 }
@@ -252,7 +288,14 @@ function isHidden(action: Action): boolean {
 /** An `error` in answer to a hidden `run` would crash V0's client (V0 §4.1). */
 function refusal({ isHidden: hidden }: Call, message: string): ActionResult {
   if (!hidden) return { observation: errorObservation(message) };
-  return { observation: runObservation({ command: '', content: `ERROR: ${message}`, metadata: DEFAULT_METADATA, hidden: true }) };
+  return {
+    observation: runObservation({
+      command: '',
+      content: `ERROR: ${message}`,
+      metadata: DEFAULT_METADATA,
+      hidden: true,
+    }),
+  };
 }
 
 function lostReply(actionId: string): Reply {

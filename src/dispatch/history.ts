@@ -2,12 +2,17 @@ import type { LoggedEvent } from '../events/types.ts';
 import type { CallStatus } from './call.ts';
 import type { Reply } from './dispatcher.ts';
 
+interface IndexEntry {
+  readonly actionSeq?: number;
+  readonly observationSeq?: number;
+}
+
 /** Where past actions are found. */
 export interface EventIndex {
-  find(actionId: string): { readonly actionSeq: number; readonly observationSeq?: number | undefined } | undefined;
+  find(actionId: string): IndexEntry | undefined;
   byKey(key: string): { readonly action_id: string; readonly hash: string } | undefined;
-  /** Ids of actions, newest first. */
-  newest(): Iterable<string>;
+  /** In the order of their first event. */
+  actions(): ReadonlyMap<string, IndexEntry>;
   load(seq: number): Promise<LoggedEvent | undefined>;
 }
 
@@ -64,7 +69,7 @@ export class History {
   /** @returns undefined when the log does not keep it (any more) */
   async record(actionId: string): Promise<ActionRecord | undefined> {
     const entry = this.#index.find(actionId);
-    const begun = entry && (await this.#index.load(entry.actionSeq));
+    const begun = entry?.actionSeq === undefined ? undefined : await this.#index.load(entry.actionSeq);
     if (!begun) return undefined;
     const ended = await this.#observationEvent(actionId);
     return {
@@ -73,15 +78,15 @@ export class History {
       status: ended ? (ended['status'] as CallStatus) : 'interrupted',
       lane: begun.lane ?? null,
       created: begun.time,
-      started: ended ? (ended['started'] as string | undefined) ?? null : null,
+      started: ended ? ((ended['started'] as string | undefined) ?? null) : null,
       finished: ended?.time ?? null,
       ...(ended ? { observation: ended['observation'] } : {}),
     };
   }
 
-  /** Ids of recorded actions, newest first. */
-  newest(): Iterable<string> {
-    return this.#index.newest();
+  /** Ids of recorded actions, newest first; the copy is as large as the log has actions. */
+  newest(): string[] {
+    return [...this.#index.actions().keys()].reverse();
   }
 
   async #observationEvent(actionId: string): Promise<LoggedEvent | undefined> {

@@ -8,8 +8,8 @@ import type { ActionResult } from './executor.ts';
 export interface EventWriter {
   /** @returns the event's seq; -1 when live output cannot be kept because the disk is full */
   append(event: NewEvent): number;
-  /** Resolves when everything appended so far is on disk; rejects with the disk's error. */
-  flush(): Promise<void>;
+  /** Resolves when everything up to `seq`, or all so far, is on disk; rejects with the disk's error, and for -1. */
+  flush(seq?: number): Promise<void>;
 }
 
 export interface JournalOptions {
@@ -46,7 +46,7 @@ export class Journal {
     const { writer, secrets } = this.#options;
     const { action } = call;
     if (action.action === 'run') secrets.addAssignments(action.args.command);
-    writer.append({
+    const seq = writer.append({
       kind: 'action',
       action_id: call.id,
       ...(call.lane === undefined ? {} : { lane: call.lane }),
@@ -54,7 +54,7 @@ export class Journal {
       action: call.isHidden ? withoutText(action) : secrets.maskValue(action),
       ...(call.idempotency === undefined ? {} : { idempotency: call.idempotency }),
     });
-    await writer.flush();
+    await writer.flush(seq);
   }
 
   /** Live output; never waits. */
@@ -82,17 +82,19 @@ export class Journal {
     const { writer, secrets } = this.#options;
     const masked = secrets.maskValue(result);
     const { observation, ...extensions } = masked;
-    writer.append({
+    const seq = writer.append({
       kind: 'observation',
       action_id: call.id,
       ...(call.lane === undefined ? {} : { lane: call.lane }),
       status: call.status,
       started: (call.started ?? call.created).toISOString(),
-      observation: call.isHidden ? { ...observation, message: '', content: '', extras: { ...observation.extras, command: '' } } : observation,
+      observation: call.isHidden
+        ? { ...observation, message: '', content: '', extras: { ...observation.extras, command: '' } }
+        : observation,
       duration_ms: durationMs,
       ...extensions,
     });
-    await writer.flush();
+    await writer.flush(seq);
     return masked;
   }
 

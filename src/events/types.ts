@@ -48,7 +48,10 @@ export interface EventReader {
    * Events with `seq > after`, oldest first, up to a number or a size, at least one if there is any. Empty when caught up.
    * When `after` lies before what retention has kept, it begins with the oldest: the caller compares with `extent`.
    */
-  read(after: number, limits: { readonly maxEvents: number; readonly maxBytes: number }): Promise<readonly StoredEvent[]>;
+  read(
+    after: number,
+    limits: { readonly maxEvents: number; readonly maxBytes: number },
+  ): Promise<readonly StoredEvent[]>;
   /** Calls back, not more than once per change of `latest`, until disposed. */
   onAppend(listener: (extent: LogExtent) => void): { dispose(): void };
   /** The whole event of a seq, with cut strings put back from beside the log; undefined when it is no longer kept. */

@@ -57,7 +57,12 @@ function groupMemory(): MemoryState | undefined {
   return (
     read(`/sys/fs/cgroup${unified ?? ''}`, 'memory.max', 'memory.current', 'inactive_file') ??
     read('/sys/fs/cgroup', 'memory.max', 'memory.current', 'inactive_file') ??
-    read(`/sys/fs/cgroup/memory${legacy ?? ''}`, 'memory.limit_in_bytes', 'memory.usage_in_bytes', 'total_inactive_file') ??
+    read(
+      `/sys/fs/cgroup/memory${legacy ?? ''}`,
+      'memory.limit_in_bytes',
+      'memory.usage_in_bytes',
+      'total_inactive_file',
+    ) ??
     read('/sys/fs/cgroup/memory', 'memory.limit_in_bytes', 'memory.usage_in_bytes', 'total_inactive_file')
   );
 }
@@ -67,7 +72,9 @@ function read(directory: string, limitFile: string, usageFile: string, cacheFiel
   const usage = Number(readText(`${directory}/${usageFile}`) ?? NaN);
   // "max", or version 1's near 2^63, is no limit.
   if (!Number.isFinite(limit) || !Number.isFinite(usage) || limit > 2 ** 60) return undefined;
-  const cache = Number(new RegExp(`^${cacheField} (\\d+)`, 'm').exec(readText(`${directory}/memory.stat`) ?? '')?.[1] ?? 0);
+  const cache = Number(
+    new RegExp(`^${cacheField} (\\d+)`, 'm').exec(readText(`${directory}/memory.stat`) ?? '')?.[1] ?? 0,
+  );
   return { limit, available: Math.max(0, limit - usage + cache) };
 }
 

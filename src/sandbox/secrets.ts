@@ -33,7 +33,8 @@ export class Secrets {
 
   /** Takes the values of variables whose names say that they are secret. */
   addEnvironment(env: Readonly<Record<string, string | undefined>>): void {
-    for (const [name, value] of Object.entries(env)) if (value !== undefined && this.isSecretName(name)) this.#values.add(value);
+    for (const [name, value] of Object.entries(env))
+      if (value !== undefined && this.isSecretName(name)) this.#values.add(value);
     this.#compile();
   }
 
@@ -83,7 +84,9 @@ export class Secrets {
   }
 
   #compile(): void {
-    const values = [...this.#values].filter((value) => value.length >= MIN_SECRET_CHARS).toSorted((a, b) => b.length - a.length);
+    const values = [...this.#values]
+      .filter((value) => value.length >= MIN_SECRET_CHARS)
+      .toSorted((a, b) => b.length - a.length);
     this.#longest = values[0]?.length ?? 0;
     this.#firstChars = new Set(values.map((value) => value[0] ?? ''));
     this.#plain = alternation(values);

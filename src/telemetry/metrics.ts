@@ -7,7 +7,14 @@ export interface MetricsSources {
   readonly sessions: () => number;
   readonly inFlight: () => number;
   readonly running: () => number;
-  readonly log: () => { readonly bytes: number; readonly segments: number; readonly appended: number; readonly syncs: number; readonly lastSyncMs: number; readonly isWritable: boolean };
+  readonly log: () => {
+    readonly bytes: number;
+    readonly segments: number;
+    readonly appended: number;
+    readonly syncs: number;
+    readonly lastSyncMs: number;
+    readonly isWritable: boolean;
+  };
   readonly subscribers: () => number;
   readonly droppedReaders: () => number;
 }
@@ -28,7 +35,12 @@ export class Metrics {
 
   constructor(sources: MetricsSources) {
     const registers = [this.#registry];
-    this.#actions = new Counter({ name: 'actiond_actions_total', help: 'Actions that ended', labelNames: ['type', 'outcome'], registers });
+    this.#actions = new Counter({
+      name: 'actiond_actions_total',
+      help: 'Actions that ended',
+      labelNames: ['type', 'outcome'],
+      registers,
+    });
     this.#queued = new Histogram({
       name: 'actiond_action_queue_seconds',
       help: 'Time an action waited in its lane',
@@ -43,7 +55,11 @@ export class Metrics {
       buckets: DURATION_BUCKETS,
       registers,
     });
-    this.#outputBytes = new Counter({ name: 'actiond_output_chars_total', help: 'Live output of commands, in characters', registers });
+    this.#outputBytes = new Counter({
+      name: 'actiond_output_chars_total',
+      help: 'Live output of commands, in characters',
+      registers,
+    });
     this.#addGauges(sources);
     this.#loop.enable();
   }
@@ -83,10 +99,18 @@ export class Metrics {
       ['actiond_event_log_sync_seconds', 'Duration of the last write to disk', () => sources.log().lastSyncMs / 1000],
       ['actiond_event_log_writable', '1 while events can be written', () => (sources.log().isWritable ? 1 : 0)],
       ['actiond_subscribers', 'Readers of the event stream', sources.subscribers],
-      ['actiond_dropped_readers', 'Readers closed because they did not keep up, since the start', sources.droppedReaders],
+      [
+        'actiond_dropped_readers',
+        'Readers closed because they did not keep up, since the start',
+        sources.droppedReaders,
+      ],
       ['actiond_resident_memory_bytes', 'Resident memory of the server', () => process.memoryUsage.rss()],
       ['actiond_event_loop_delay_seconds', 'Mean delay of the event loop', () => seconds(this.#loop.mean)],
-      ['actiond_event_loop_delay_max_seconds', 'Longest delay of the event loop since the last look', () => this.#takeLongest()],
+      [
+        'actiond_event_loop_delay_max_seconds',
+        'Longest delay of the event loop since the last look',
+        () => this.#takeLongest(),
+      ],
     ];
     for (const [name, help, read] of gauges) {
       new Gauge({

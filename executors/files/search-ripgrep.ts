@@ -1,0 +1,103 @@
+import { type ChildProcessByStdio, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import type { Readable } from 'node:stream';
+import type { SearchFilesRequest } from '../../src/protocol/http.ts';
+import type { Identity } from '../../src/sandbox/identity.ts';
+import type { Found } from './search.ts';
+
+export interface RipgrepSearch {
+  readonly root: string;
+  readonly request: SearchFilesRequest;
+  readonly env: Readonly<Record<string, string>>;
+  /** Whom it runs as; undefined: this process's account. */
+  readonly identity: Identity | undefined;
+  readonly signal: AbortSignal;
+}
+
+type Child = ChildProcessByStdio<null, Readable, Readable>;
+
+/** Longest line that is shown, in characters. */
+const MAX_COLUMNS = 1000;
+
+/** Longest piece without an end that is kept. */
+const MAX_OPEN_BYTES = 1024 * 1024;
+
+const MAX_COMPLAINT = 2000;
+const NOTHING_FOUND = 1;
+const SOME_UNREADABLE = 2;
+
+/** @throws ENOENT when there is no ripgrep; Error with its complaint, such as about a wrong pattern */
+export async function* searchWithRipgrep(search: RipgrepSearch): AsyncGenerator<Found> {
+  const { root, request, env, identity, signal } = search;
+  const child = spawn('rg', argumentsOf(request, root), {
+    cwd: '/',
+    env: { ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+    ...(identity ? { uid: identity.uid, gid: identity.gid } : {}),
+    signal,
+    killSignal: 'SIGKILL',
+  });
+  const closed = once(child, 'close');
+  closed.catch(() => {});
+  try {
+    await once(child, 'spawn');
+    const complaint = firstWords(child);
+    const separator = request.pattern === undefined ? 0 : NEWLINE;
+    let hasFound = false;
+    for await (const record of records(child.stdout, separator)) {
+      const found = parse(record, request.pattern !== undefined);
+      if (found) yield found;
+      hasFound ||= found !== undefined;
+    }
+    const [code] = (await closed) as [number | null];
+    const isFailure = code !== 0 && code !== NOTHING_FOUND && !(code === SOME_UNREADABLE && hasFound);
+    const words = await complaint;
+    if (isFailure && words !== '') throw new Error(words);
+  } finally {
+    child.kill('SIGKILL');
+  }
+}
+
+const NEWLINE = 0x0a;
+
+function argumentsOf({ glob, pattern, regex, ignore_case, hidden }: SearchFilesRequest, root: string): string[] {
+  const common = ['--no-config', '--color', 'never', '--null', ...(hidden ? ['--hidden', '--no-ignore'] : [])];
+  const globs = glob.flatMap((text) => ['--glob', text]);
+  if (pattern === undefined) return [...common, ...globs, '--files', '--', root];
+  const lines = ['--line-number', '--no-heading', '--with-filename', '--no-messages', `--max-columns=${MAX_COLUMNS}`];
+  const how = [...(regex ? [] : ['--fixed-strings']), ...(ignore_case ? ['--ignore-case'] : [])];
+  return [...common, ...globs, ...lines, '--max-columns-preview', ...how, '--regexp', pattern, '--', root];
+}
+
+/** `path`, or `path NUL line:text`. */
+function parse(record: Buffer, hasText: boolean): Found | undefined {
+  if (!hasText) return { path: record.toString('utf8') };
+  const end = record.indexOf(0);
+  if (end < 0) return undefined;
+  const rest = record.toString('utf8', end + 1);
+  const colon = rest.indexOf(':');
+  const text = rest.slice(colon + 1).replace(/\r$/, '');
+  return { path: record.toString('utf8', 0, end), line: Number(rest.slice(0, colon)), text };
+}
+
+async function* records(stream: Readable, separator: number): AsyncGenerator<Buffer> {
+  let open: Buffer = Buffer.alloc(0);
+  for await (const chunk of stream) {
+    open = Buffer.concat([open, chunk as Buffer]);
+    let start = 0;
+    for (let end = open.indexOf(separator); end >= 0; end = open.indexOf(separator, start)) {
+      yield open.subarray(start, end);
+      start = end + 1;
+    }
+    open = open.subarray(start);
+    if (open.length > MAX_OPEN_BYTES) open = Buffer.alloc(0);
+  }
+}
+
+async function firstWords(child: Child): Promise<string> {
+  let words = '';
+  for await (const chunk of child.stderr.setEncoding('utf8')) {
+    if (words.length < MAX_COMPLAINT) words += String(chunk);
+  }
+  return words.trim().slice(0, MAX_COMPLAINT);
+}

@@ -1,0 +1,260 @@
+/** The shapes of what is not `/execute_action`, and who may call. */
+import { hostname, userInfo } from 'node:os';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import {
+  AliveReply,
+  ErrorBody,
+  HealthReply,
+  ReadyReply,
+  ServerInfoReply,
+  SessionClosedReply,
+  SessionsReply,
+} from '../../src/protocol/http.ts';
+import { RawConnection, rawRequest } from '../support/http.ts';
+import { processesWith } from '../support/processes.ts';
+import { TestServer } from '../support/server.ts';
+import { until } from '../support/wait.ts';
+
+const JSON_TYPE = { 'content-type': 'application/json' };
+const RUN = JSON.stringify({ action: { action: 'run', args: { command: 'echo in', blocking: true } } });
+const OPEN = ['/alive', '/health', '/ready', '/server_info'];
+
+describe('shapes', () => {
+  let server: TestServer;
+  beforeAll(async () => {
+    server = await TestServer.start();
+  });
+  afterAll(() => server[Symbol.asyncDispose]());
+
+  test('/alive, /health, /ready', async () => {
+    const alive = await server.request('GET', '/alive');
+    expect([alive.status, AliveReply.parse(alive.json)]).toEqual([200, { status: 'ok' }]);
+    const health = await server.request('GET', '/health');
+    expect([health.status, HealthReply.parse(health.json)]).toEqual([200, { status: 'ok' }]);
+    const ready = await server.request('GET', '/ready');
+    expect(ready.status).toBe(200);
+    expect(ReadyReply.parse(ready.json)).toMatchObject({ status: 'ready', subsystems: { bash: 'ready' } });
+  });
+
+  test('/server_info', async () => {
+    const info = async (): Promise<ServerInfoReply> => ServerInfoReply.parse((await server.request('GET', '/server_info')).json);
+    const first = await info();
+    expect(first.capabilities).toContain('run');
+    expect(first.uptime).toBeGreaterThan(0);
+    expect(first.resources.memory.rss).toBeGreaterThan(10_000_000);
+    expect(first.resources.disk.total).toBeGreaterThan(0);
+    await until('the tools to be known', async () => (await info()).sandbox.tools['python3'] !== undefined);
+    const { sandbox } = await info();
+    const python = await server.run('python3 --version');
+    expect(`Python ${sandbox.tools['python3']}`).toBe(python.content);
+    expect(sandbox.tools['bash']).toMatch(/^\d/);
+  });
+
+  test('/server_info: idle while nothing runs, not while something does', async () => {
+    await server.run('true');
+    const running = server.run('until [ -e idle-go ]; do sleep 0.02; done');
+    await until('the action to run', async () => (await server.request('GET', '/server_info')).json.running_actions === 1);
+    expect((await server.request('GET', '/server_info')).json.idle_time).toBe(0);
+    await server.run('touch idle-go', { session: 'other' });
+    await running;
+    await until('idle time', async () => (await server.request('GET', '/server_info')).json.idle_time > 0);
+    const { idle_time, uptime } = (await server.request('GET', '/server_info')).json;
+    expect(idle_time).toBeLessThan(uptime);
+  });
+
+  test('/openapi.json', async () => {
+    const { status, json } = await server.request('GET', '/openapi.json');
+    expect(status).toBe(200);
+    expect(json.openapi).toMatch(/^3\.1/);
+    expect(Object.keys(json.paths)).toEqual(
+      expect.arrayContaining(['/alive', '/health', '/ready', '/server_info', '/execute_action', '/sessions', '/sessions/{lane}', '/openapi.json']),
+    );
+  });
+
+  test('/sessions lists, DELETE ends with everything started', async () => {
+    const mark = `86397.${process.pid}`;
+    await server.run(`cd /usr; sleep ${mark} & disown`, { session: 'listed' });
+    const find = async (): Promise<SessionsReply['sessions'][number] | undefined> =>
+      SessionsReply.parse((await server.request('GET', '/sessions')).json).sessions.find(({ name }) => name === 'listed');
+    const listed = await find();
+    expect(listed).toMatchObject({ lane: 'bash:listed', kind: 'bash', state: 'idle', cwd: '/usr' });
+    expect(processesWith(`sleep ${mark}`).length).toBe(1);
+    expect((await server.run('echo $$', { session: 'listed' })).content).toBe(String(listed?.pid));
+    expect(Date.parse(listed?.last_used ?? '')).toBeGreaterThanOrEqual(Date.parse(listed?.created ?? ''));
+    const running = server.run('sleep 60', { session: 'listed' });
+    await until('it to run', async () => (await find())?.state === 'running');
+    const closed = await server.request('DELETE', '/sessions/bash:listed');
+    expect([closed.status, SessionClosedReply.parse(closed.json)]).toEqual([200, { closed: 'bash:listed' }]);
+    const cut = await running;
+    expect(cut.observation).toBe('run');
+    expect(cut.suffix).toMatch(/The session was closed/);
+    expect(processesWith(`sleep ${mark}`)).toEqual([]);
+    expect(await find()).toBeUndefined();
+    const again = await server.request('DELETE', '/sessions/bash:listed');
+    expect([again.status, ErrorBody.parse(again.json).detail]).toEqual([404, 'There is no session "bash:listed": GET /sessions lists them.']);
+    expect((await server.run('pwd', { session: 'listed' })).content).toBe(server.workingDir);
+  });
+
+  test('DELETE takes a lane in its escaped form', async () => {
+    await server.run('true', { session: 'escaped' });
+    expect((await server.request('DELETE', '/sessions/bash%3Aescaped')).status).toBe(200);
+  });
+
+  test('the default session can be closed, too: the next command gets a new one', async () => {
+    await server.run('x=1; cd /');
+    expect((await server.request('DELETE', '/sessions/bash:default')).status).toBe(200);
+    expect((await server.run('echo "[$x] $PWD"')).content).toBe(`[] ${server.workingDir}`);
+    expect((await server.request('GET', '/ready')).status).toBe(200);
+  });
+
+  test('keep-alive outlives the pool of V0\'s client (5 s)', async () => {
+    const reply = await rawRequest(server.url, { path: '/alive', headers: { connection: 'keep-alive' } });
+    expect(Number(/timeout=(\d+)/.exec(String(reply.headers['keep-alive']))?.[1])).toBeGreaterThan(5);
+  });
+
+  test('/alive stays fast while a shell floods', async () => {
+    const flood = server.run('timeout 2 yes', { session: 'flood', timeout: 20 });
+    const times: number[] = [];
+    let isOver = false;
+    void flood.finally(() => (isOver = true));
+    while (!isOver) {
+      const from = performance.now();
+      expect((await server.request('GET', '/alive')).status).toBe(200);
+      times.push(performance.now() - from);
+    }
+    expect((await flood).exitCode).toBe(124);
+    times.sort((a, b) => a - b);
+    // The issue says 100 ms; five times that is room for a busy machine.
+    expect(times[Math.floor(times.length * 0.9)]).toBeLessThan(100);
+    expect(times.at(-1)).toBeLessThan(500);
+  });
+});
+
+describe('keys', () => {
+  let server: TestServer;
+  beforeAll(async () => {
+    server = await TestServer.start([], { SESSION_API_KEY: 'first-key', ACTIOND_API_KEYS: 'second, third/+=~' });
+  });
+  afterAll(() => server[Symbol.asyncDispose]());
+
+  const execute = (headers: Readonly<Record<string, string>>) =>
+    rawRequest(server.url, { method: 'POST', path: '/execute_action', headers: { ...JSON_TYPE, ...headers }, body: RUN });
+
+  test.each([
+    { name: 'V0\'s header', headers: { 'X-Session-API-Key': 'first-key' } },
+    { name: 'a bearer', headers: { Authorization: 'Bearer first-key' } },
+    { name: 'a bearer in other letters', headers: { authorization: 'bEARER  first-key ' } },
+    { name: 'the second key', headers: { 'x-session-api-key': 'second' } },
+    { name: 'the third key', headers: { authorization: 'Bearer third/+=~' } },
+    { name: 'a wrong bearer beside the right key', headers: { authorization: 'Bearer x', 'x-session-api-key': 'first-key' } },
+  ])('$name is let in', async ({ headers }) => {
+    const reply = await execute(headers);
+    expect([reply.status, JSON.parse(reply.text).content]).toEqual([200, 'in']);
+  });
+
+  test.each([
+    { name: 'no key', headers: {} },
+    { name: 'an empty key', headers: { 'X-Session-API-Key': '' } },
+    { name: 'a wrong key', headers: { 'X-Session-API-Key': 'first-keX' } },
+    { name: 'a prefix', headers: { 'X-Session-API-Key': 'first' } },
+    { name: 'more than the key', headers: { 'X-Session-API-Key': 'first-key1' } },
+    { name: 'other letters', headers: { 'X-Session-API-Key': 'FIRST-KEY' } },
+    { name: 'the list of keys', headers: { 'X-Session-API-Key': 'second, third/+=~' } },
+    { name: 'basic authorization', headers: { authorization: 'Basic first-key' } },
+    { name: 'a bearer without a word', headers: { authorization: 'first-key' } },
+    { name: 'the query', headers: {} },
+  ])('$name is not', async ({ headers }) => {
+    const reply = await execute(headers);
+    expect([reply.status, JSON.parse(reply.text)]).toEqual([403, { detail: 'Invalid API Key' }]);
+  });
+
+  test('without a key nothing is told but what probes ask for', async () => {
+    for (const path of OPEN) expect([path, (await rawRequest(server.url, { path })).status]).toEqual([path, 200]);
+    for (const path of ['/sessions', '/openapi.json', '/nowhere', '/execute_action', '/', '/alive/x', '/alive%2f..%2fsessions', '//sessions', '/sessions/?x=/alive']) {
+      expect([path, (await rawRequest(server.url, { path })).status]).toEqual([path, 403]);
+    }
+    for (const method of ['DELETE', 'PUT', 'OPTIONS']) expect((await rawRequest(server.url, { method, path: '/sessions' })).status).toBe(403);
+    expect((await rawRequest(server.url, { method: 'POST', path: '/execute_action?session_api_key=first-key', headers: JSON_TYPE, body: RUN })).status).toBe(403);
+  });
+
+  test('the body of an uninvited request is not waited for', async () => {
+    using connection = await RawConnection.open(server.url);
+    await connection.send('POST /execute_action HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 60000000\r\n\r\n{');
+    await until('the answer', () => connection.received !== '');
+    expect(connection.received).toMatch(/^HTTP\/1\.1 403 /);
+  });
+
+  test('keys are nowhere in the sandbox', async () => {
+    const run = async (command: string): Promise<string> =>
+      (await server.request('POST', '/execute_action', { action: { action: 'run', args: { command, blocking: true } } }, { 'X-Session-API-Key': 'first-key' })).json.content;
+    expect(await run('env; declare -p; cat /proc/$$/environ | tr "\\0" "\\n"')).not.toMatch(/first-key|third\/|SESSION_API_KEY|ACTIOND_API_KEYS/);
+  });
+});
+
+describe('web pages', () => {
+  let server: TestServer;
+  beforeAll(async () => {
+    server = await TestServer.start(['--allow-origin', 'https://app.example']);
+  });
+  afterAll(() => server[Symbol.asyncDispose]());
+
+  const execute = (headers: Readonly<Record<string, string>>) =>
+    rawRequest(server.url, { method: 'POST', path: '/execute_action', headers: { ...JSON_TYPE, ...headers }, body: RUN });
+
+  test.each([
+    { name: 'a foreign Origin', headers: { origin: 'https://evil.example' } },
+    { name: 'another port of this machine', headers: { origin: 'http://localhost:1' } },
+    { name: 'an opaque Origin', headers: { origin: 'null' } },
+    { name: 'a file', headers: { origin: 'file://' } },
+    { name: 'an extension of an allowed one', headers: { origin: 'https://app.example.evil.example' } },
+    { name: 'the allowed one without TLS', headers: { origin: 'http://app.example' } },
+    { name: 'Sec-Fetch-Site: cross-site', headers: { 'sec-fetch-site': 'cross-site' } },
+    { name: 'Sec-Fetch-Site: same-site', headers: { 'sec-fetch-site': 'same-site' } },
+    { name: 'a foreign Host', headers: { host: 'evil.example' } },
+    { name: 'a foreign Host with our port', headers: { host: 'evil.example:8000' } },
+    { name: 'a Host that begins like ours', headers: { host: 'localhost.evil.example' } },
+    { name: 'a Host that ends like ours', headers: { host: 'evil.example:127.0.0.1' } },
+    { name: 'another address of a network', headers: { host: '10.0.0.1' } },
+  ])('$name: 403 that says why', async ({ headers }) => {
+    const reply = await execute(headers);
+    expect(reply.status).toBe(403);
+    expect(ErrorBody.parse(JSON.parse(reply.text)).detail).toMatch(/Origin|Sec-Fetch-Site|Host/);
+    expect(reply.headers['access-control-allow-origin']).toBeUndefined();
+    expect((await execute({})).status).toBe(200);
+  });
+
+  test.each([
+    { name: 'no page at all', headers: {} },
+    { name: 'the allowed origin', headers: { origin: 'https://app.example' } },
+    { name: 'the user, by typing an address', headers: { 'sec-fetch-site': 'none' } },
+    { name: 'localhost', headers: { host: 'localhost' } },
+    { name: 'localhost in capitals, with a port', headers: { host: 'LOCALHOST:8000' } },
+    { name: 'IPv6', headers: { host: '[::1]:8000' } },
+    { name: 'another loopback address', headers: { host: '127.1.2.3:80' } },
+  ])('$name is let in', async ({ headers }) => {
+    expect((await execute(headers)).status).toBe(200);
+  });
+
+  test('its own pages are let in', async () => {
+    const { host } = new URL(server.url);
+    expect((await execute({ host, origin: `http://${host}`, 'sec-fetch-site': 'same-origin' })).status).toBe(200);
+  });
+
+  test('the open paths are checked, too', async () => {
+    for (const path of OPEN) {
+      expect([path, (await rawRequest(server.url, { path, headers: { origin: 'https://evil.example' } })).status]).toEqual([path, 403]);
+    }
+  });
+
+  test('a form, which needs no permission from anybody, is refused by its type', async () => {
+    const reply = await rawRequest(server.url, { method: 'POST', path: '/execute_action', headers: { 'content-type': 'text/plain' }, body: RUN });
+    expect(reply.status).toBe(422);
+  });
+
+  test('on all addresses any Host is served', async () => {
+    await using open = await TestServer.start(['--host', '0.0.0.0']);
+    const reply = await rawRequest(open.url, { method: 'POST', path: '/execute_action', headers: { ...JSON_TYPE, host: `${hostname()}:8000` }, body: RUN });
+    expect([reply.status, JSON.parse(reply.text).extras.metadata.username]).toEqual([200, userInfo().username]);
+    expect((await rawRequest(open.url, { path: '/alive', headers: { origin: 'https://evil.example' } })).status).toBe(403);
+  });
+});
