@@ -1,13 +1,24 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Dispatcher, Reply } from '../src/dispatch/dispatcher.ts';
-import { AppError } from '../src/errors.ts';
+import type { Dispatcher, Refusal, Reply } from '../src/dispatch/dispatcher.ts';
+import { idempotencyOf, MAX_KEY_CHARS } from '../src/dispatch/idempotency.ts';
+import { AppError, type ErrorCode } from '../src/errors.ts';
 import { parseAction } from '../src/protocol/actions.ts';
 import { DEFAULT_METADATA, errorObservation, type Observation, runObservation } from '../src/protocol/observations.ts';
 
 /** Counts what newer clients send and this server does not know. */
 export type UnknownArgsCounter = (actionType: string, names: readonly string[]) => void;
 
-/** `POST /execute_action`: one action in, one observation out (V0 §2.4). The action goes on when the client goes away. */
+const REFUSALS: Readonly<Record<Refusal, ErrorCode>> = {
+  'too-many': 'TOO_MANY_ACTIONS',
+  overloaded: 'OVERLOADED',
+  'shutting-down': 'SHUTTING_DOWN',
+  'key-reused': 'IDEMPOTENCY_KEY_REUSED',
+};
+
+/**
+ * `POST /execute_action`: one action in, one observation out (V0 §2.4); with `Prefer: respond-async` 202 and where to ask. The action goes
+ * on when the client goes away.
+ */
 export function executeActionRoute(dispatcher: Dispatcher, countUnknownArgs: UnknownArgsCounter) {
   return (app: FastifyInstance): void => {
     app.post('/execute_action', (request, reply) => executeAction(request, reply, dispatcher, countUnknownArgs));
@@ -22,11 +33,22 @@ async function executeAction(
 ): Promise<object> {
   const parsed = parseAction(actionOf(request.body));
   if (!parsed.ok) return badAction(parsed.message, parsed.hidden);
-  if (parsed.unknownArgs.length > 0) countUnknownArgs(parsed.action.action, parsed.unknownArgs);
-  const answer = dispatcher.dispatch(parsed.action);
-  if (answer === 'too-many') throw new AppError('TOO_MANY_ACTIONS');
-  if (answer === 'shutting-down') throw new AppError('SHUTTING_DOWN');
-  return replyBody(await answer);
+  const { action, unknownArgs } = parsed;
+  if (unknownArgs.length > 0) countUnknownArgs(action.action, unknownArgs);
+  const outcome = dispatcher.dispatch({ action, idempotency: idempotencyOf(action, keyHeader(request)) });
+  if (outcome.kind === 'refused') throw new AppError(REFUSALS[outcome.why], outcome.detail);
+  if (outcome.isReplay) void reply.header('idempotent-replay', 'true');
+  if (!prefersAsync(request)) return replyBody(await outcome.reply);
+  await outcome.accepted.catch(ignore);
+  const location = `/actions/${outcome.id}`;
+  return reply
+    .code(202)
+    .header('location', location)
+    .header('preference-applied', 'respond-async')
+    .send({
+      action_id: outcome.id,
+      status: dispatcher.find(outcome.id)?.status ?? 'finished',
+    });
 }
 
 function actionOf(body: unknown): unknown {
@@ -39,6 +61,21 @@ function actionOf(body: unknown): unknown {
   return body.action;
 }
 
+function keyHeader({ headers }: FastifyRequest): string | undefined {
+  const key = headers['idempotency-key'];
+  if (key === undefined) return undefined;
+  if (typeof key !== 'string' || key === '' || key.length > MAX_KEY_CHARS) {
+    throw AppError.invalidBody(`Idempotency-Key: expected one value of 1 to ${MAX_KEY_CHARS} characters.`);
+  }
+  return key;
+}
+
+function prefersAsync({ headers }: FastifyRequest): boolean {
+  const prefer = headers['prefer'];
+  const text = Array.isArray(prefer) ? prefer.join(',') : (prefer ?? '');
+  return text.split(/[,;]/).some((part) => part.trim().toLowerCase() === 'respond-async');
+}
+
 /** An agent can provoke this, so it is an observation (V0, rule 2); for a hidden `run` the kind V0's client can take. */
 function badAction(message: string, isHidden: boolean): Observation {
   if (!isHidden) return errorObservation(message);
@@ -48,4 +85,8 @@ function badAction(message: string, isHidden: boolean): Observation {
 /** What is ours stands at the top level: V0's client passes `extras` to a constructor. */
 function replyBody({ observation, ...extensions }: Reply): object {
   return { ...observation, ...extensions };
+}
+
+function ignore(): void {
+  // The reply says what went wrong.
 }

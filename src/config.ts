@@ -18,6 +18,8 @@ const DEFAULT_HOST = '127.0.0.1';
 /** V0 listens on every address. */
 const V0_DEFAULT_HOST = '0.0.0.0';
 
+const DEFAULT_SECRET_ENV = ['*KEY*', '*TOKEN*', '*SECRET*', '*PASSWORD*'] as const;
+
 export const BUILTIN_PLUGINS = ['agent_skills', 'jupyter', 'vscode'] as const;
 
 /** Python's level names stand beside pino's: V0 clients set LOG_LEVEL to them. */
@@ -69,6 +71,11 @@ function integer(min: number, max: number) {
 /** Seconds outside, milliseconds inside. */
 function seconds() {
   return integer(1, LONGEST_TIMER_SECONDS).transform((value) => value * 1000);
+}
+
+/** Hours outside, milliseconds inside. */
+function hours() {
+  return integer(1, 1_000_000).transform((value) => value * 3_600_000);
 }
 
 function size() {
@@ -139,13 +146,18 @@ const LimitsSchema = z
     maxActionsInFlight: integer(1, 1_000_000),
     maxOutputFileBytes: size(),
     maxOutputTotalBytes: size(),
+    maxOutputEventBytes: size(),
     maxUnzipBytes: size(),
     maxUnzipRatio: integer(1, 1_000_000),
     maxUnzipEntries: integer(1, 10_000_000),
     maxConnections: integer(1, 1_000_000),
+    maxSubscribers: integer(0, 1_000_000),
     keepAliveMs: seconds(),
   })
   .readonly();
+
+/** The event log's retention. */
+const LogSchema = z.strictObject({ maxBytes: size(), maxAgeMs: hours() }).readonly();
 
 const BashSchema = z
   .strictObject({
@@ -202,6 +214,9 @@ const ConfigSchema = z
     browser: BrowserSchema,
     bash: BashSchema,
     limits: LimitsSchema,
+    log: LogSchema,
+    /** Names of variables whose values are masked; `*` stands for any characters. */
+    secretEnv: z.array(z.string()).readonly(),
     v0: V0Schema,
     childEnv: z.record(z.string(), z.string()).readonly(),
   })
@@ -389,6 +404,42 @@ const SETTINGS: readonly Setting[] = [
     help: 'raw output kept under the state directory, in bytes',
   },
   {
+    path: 'limits.maxOutputEventBytes',
+    flag: '--max-output-event-bytes',
+    placeholder: 'SIZE',
+    fallback: '8MiB',
+    help: 'live output kept in the event log of one action, in bytes',
+  },
+  {
+    path: 'log.maxBytes',
+    flag: '--max-log-bytes',
+    placeholder: 'SIZE',
+    fallback: '256MiB',
+    help: 'event log kept under the state directory, in bytes',
+  },
+  {
+    path: 'log.maxAgeMs',
+    flag: '--max-log-age-hours',
+    placeholder: 'HOURS',
+    fallback: '168',
+    help: 'age at which events are dropped, in hours',
+  },
+  {
+    path: 'secretEnv',
+    flag: '--secret-env',
+    kind: 'append',
+    placeholder: 'PATTERN',
+    fallbackText: DEFAULT_SECRET_ENV.join(' '),
+    help: 'variables whose values are masked everywhere, * for any characters; repeatable',
+  },
+  {
+    path: 'limits.maxSubscribers',
+    flag: '--max-subscribers',
+    placeholder: 'N',
+    fallback: '256',
+    help: 'readers of the event stream at a time',
+  },
+  {
     path: 'limits.maxUnzipBytes',
     flag: '--max-unzip-bytes',
     placeholder: 'SIZE',
@@ -504,7 +555,8 @@ function buildConfig(line: ParsedArgv, env: Environment, cwd: string, defaultHos
   const values = SETTINGS.map(
     (setting) => [setting.path, settingValue(setting, line, effectiveEnv, cwd, defaults)] as const,
   );
-  const raw = nested([...values, ['apiKeys', apiKeys(env)], ['childEnv', childEnv(env)]]);
+  const secretEnv = line.options.get('--secret-env') ?? DEFAULT_SECRET_ENV;
+  const raw = nested([...values, ['secretEnv', secretEnv], ['apiKeys', apiKeys(env)], ['childEnv', childEnv(env)]]);
   const result = ConfigSchema.safeParse(raw);
   if (result.success) return result.data;
   const [issue] = result.error.issues;

@@ -14,6 +14,7 @@ export const ERRORS = {
   HOST_FORBIDDEN: { status: 403, retryable: false, detail: 'This Host header is not allowed' },
   ROUTE_NOT_FOUND: { status: 404, retryable: false, detail: 'Not Found' },
   SESSION_NOT_FOUND: { status: 404, retryable: false, detail: 'There is no such session; GET /sessions lists them' },
+  ACTION_NOT_FOUND: { status: 404, retryable: false, detail: 'There is no such action; GET /actions lists them' },
   METHOD_NOT_ALLOWED: { status: 405, retryable: false, detail: 'Method Not Allowed' },
   FILE_FORBIDDEN: { status: 403, retryable: false, detail: 'The file may not be touched' },
   FILE_NOT_FOUND: { status: 404, retryable: false, detail: 'There is no such file' },
@@ -29,6 +30,12 @@ export const ERRORS = {
     status: 429,
     retryable: true,
     detail: 'Too many actions are running or waiting; try again later',
+  },
+  OVERLOADED: { status: 429, retryable: true, detail: 'The sandbox has no room for another action; try again later' },
+  IDEMPOTENCY_KEY_REUSED: {
+    status: 422,
+    retryable: false,
+    detail: 'This Idempotency-Key was used for another action; use a new key for each action',
   },
   /** V0's file endpoints answer every failure so; the text begins with the status that was meant (V0 §2.5, §2.6). */
   TRANSFER_FAILED: { status: 500, retryable: false, detail: 'The transfer failed' },

@@ -1,34 +1,52 @@
 import { randomUUID } from 'node:crypto';
-import { chmodSync, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { mkdirSync, rmSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
-import { hostname, tmpdir } from 'node:os';
+import { hostname } from 'node:os';
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { COLUMNS, ROWS } from '../executors/bash/output.ts';
 import { BashExecutor, type BashOptions } from '../executors/bash/executor.ts';
 import { FileService } from '../executors/files/service.ts';
+import { cancelActionRoute } from '../routes/actions.cancel.post.ts';
+import { getActionRoute, listActionsRoute } from '../routes/actions.get.ts';
 import { aliveRoute } from '../routes/alive.get.ts';
+import { eventsRoute } from '../routes/events.get.ts';
+import { eventStreamRoute } from '../routes/events.stream.get.ts';
+import { EventStreams } from '../routes/events.stream.peers.ts';
 import { executeActionRoute } from '../routes/execute-action.post.ts';
 import { fileRoutes } from '../routes/files-all.ts';
 import { healthRoute } from '../routes/health.get.ts';
+import { metricsRoute } from '../routes/metrics.get.ts';
 import { openApiRoute } from '../routes/openapi.get.ts';
 import { readyRoute } from '../routes/ready.get.ts';
+import { registerSecretsRoute } from '../routes/secrets.post.ts';
 import { serverInfoRoute } from '../routes/server-info.get.ts';
 import { closeSessionRoute } from '../routes/sessions.delete.ts';
 import { listSessionsRoute } from '../routes/sessions.get.ts';
 import { buildApp } from './app.ts';
 import type { Config } from './config.ts';
+import { Actions } from './dispatch/actions.ts';
 import { type CallSummary, Dispatcher } from './dispatch/dispatcher.ts';
 import type { AnyExecutor } from './dispatch/executor.ts';
+import { History } from './dispatch/history.ts';
+import { closeInterrupted } from './dispatch/interrupted.ts';
+import { Journal } from './dispatch/journal.ts';
+import { unavailableText } from './dispatch/unavailable.ts';
+import { EventLog } from './events/event-log.ts';
 import { Guard, isLoopbackAddress } from './guard.ts';
 import type { ReadyReply, ServerInfoReply } from './protocol/http.ts';
 import { type Account, ownAccount, prepareWorkingDirectory, provideAccount } from './sandbox/account.ts';
 import { childEnvironment } from './sandbox/child-env.ts';
 import { probeSandbox, type SandboxFacts, systemFacts } from './sandbox/probe.ts';
 import { createFileAccess, type FileAccess } from './sandbox/file-access.ts';
+import { MemoryGuard } from './sandbox/memory-guard.ts';
 import { endProcesses } from './sandbox/processes.ts';
+import { makeRuntimeDir } from './sandbox/runtime-dir.ts';
+import { Secrets } from './sandbox/secrets.ts';
 import type { Logger } from './telemetry/logger.ts';
+import { Metrics, type MetricsSources } from './telemetry/metrics.ts';
 import { ResourceMeter } from './telemetry/resources.ts';
+import { logSummary } from './telemetry/summary.ts';
 import { PROTOCOL, VERSION } from './version.ts';
 
 /** Time for running actions to be answered, for their processes to go by themselves, and for open connections to be closed. */
@@ -38,8 +56,6 @@ const CONNECTION_LIMIT_MS = 500;
 
 /** When the sandbox's tools are looked for, unless somebody asks earlier. */
 const PROBE_DELAY_MS = 5000;
-
-const RUNTIME_PREFIX = 'actiond-';
 
 /** Names every process of this server, wherever it went: one constant entry in the sandbox's environment. */
 const MARK_VARIABLE = 'ACTIOND_INSTANCE';
@@ -56,17 +72,35 @@ export class Server {
   readonly #env: Record<string, string>;
   readonly #executors: readonly AnyExecutor[];
   readonly #files: FileService;
+  readonly #events: EventLog;
+  readonly #secrets: Secrets;
+  readonly #journal: Journal;
+  readonly #history: History;
   readonly #dispatcher: Dispatcher;
+  readonly #actions: Actions;
+  readonly #metrics: Metrics;
+  readonly #guard: Guard;
+  readonly #streams: EventStreams;
   readonly #app: FastifyInstance;
   #tools: SandboxFacts['tools'] = {};
   #probeTimer: NodeJS.Timeout | undefined;
   #isProbed = false;
   #phase: 'starting' | 'ready' | 'stopping' = 'starting';
 
-  private constructor(config: Config, log: Logger, account: Account, access: FileAccess) {
+  private constructor(config: Config, log: Logger, account: Account, access: FileAccess, events: EventLog) {
     this.#config = config;
     this.#log = log;
+    this.#events = events;
     this.#runtimeDir = makeRuntimeDir();
+    this.#secrets = new Secrets(config.secretEnv);
+    this.#secrets.addEnvironment(config.childEnv);
+    for (const key of config.apiKeys) this.#secrets.add(key);
+    this.#journal = new Journal({
+      writer: events,
+      secrets: this.#secrets,
+      maxOutputChars: config.limits.maxOutputEventBytes,
+    });
+    this.#history = new History(events);
     const [markName = '', markValue = ''] = this.#mark.split('=');
     this.#env = {
       ...childEnvironment(config.childEnv, account, account.uid !== process.getuid?.()),
@@ -81,11 +115,25 @@ export class Server {
       currentDir: () => bash.cwd,
     });
     this.#executors = [bash, this.#files.executor];
+    const memory = new MemoryGuard();
     this.#dispatcher = new Dispatcher({
       executors: this.#executors,
+      journal: this.#journal,
+      history: this.#history,
       maxInFlight: config.limits.maxActionsInFlight,
+      overload: () => memory.shortage(),
       unavailable: unavailableText,
-      onSummary: (summary) => logSummary(log, summary),
+      onSummary: (summary) => this.#onSummary(summary),
+    });
+    this.#actions = new Actions(this.#dispatcher, this.#history, this.#secrets);
+    this.#metrics = new Metrics(this.#metricsSources());
+    const { apiKeys, allowOrigins, host } = config;
+    this.#guard = new Guard({ apiKeys, allowOrigins, isLoopback: isLoopbackAddress(host) });
+    this.#streams = new EventStreams({
+      reader: events,
+      guard: this.#guard,
+      log,
+      maxSubscribers: config.limits.maxSubscribers,
     });
     this.#app = this.#buildApp();
   }
@@ -103,14 +151,21 @@ export class Server {
     const isSwitched = account.uid !== process.getuid?.();
     if (isSwitched) await prepareWorkingDirectory(config.workingDir, account, config.v0.sandboxGroup, warn);
     const access = await createFileAccess(isSwitched ? account : undefined, config.confine);
-    const server = new Server(config, log, account, access);
+    const events = await EventLog.open({
+      ...config.log,
+      directory: join(config.stateDir, 'events'),
+      onProblem: (text, error) => log.error({ err: error }, text),
+    });
+    const server = new Server(config, log, account, access, events);
     try {
       await server.#app.listen({ port: config.port, host: config.host });
     } catch (error) {
+      await events.close();
       rmSync(server.#runtimeDir, { recursive: true, force: true });
       throw error;
     }
-    await server.#startExecutors();
+    await Promise.all([server.#startExecutors(), server.#openJournal()]);
+    if (server.#phase === 'starting') server.#phase = 'ready';
     return server;
   }
 
@@ -124,6 +179,7 @@ export class Server {
     if (this.#phase === 'stopping') return;
     this.#phase = 'stopping';
     clearTimeout(this.#probeTimer);
+    await this.#journal.server('stopping').catch(ignore);
     await this.#dispatcher.stop(ANSWER_LIMIT_MS);
     const closed = this.#app.close();
     const cut = setTimeout(() => this.#app.server.closeAllConnections(), CONNECTION_LIMIT_MS);
@@ -132,14 +188,15 @@ export class Server {
     if (left > 0) this.#log.warn({ processes: left }, 'some processes could not be ended');
     await closed;
     clearTimeout(cut);
+    this.#metrics.stop();
+    await this.#events.close();
     rmSync(this.#runtimeDir, { recursive: true, force: true });
   }
 
   #buildApp(): FastifyInstance {
-    const { limits, apiKeys, allowOrigins, host } = this.#config;
     return buildApp({
-      ...limits,
-      guard: new Guard({ apiKeys, allowOrigins, isLoopback: isLoopbackAddress(host) }),
+      ...this.#config.limits,
+      guard: this.#guard,
       log: this.#log,
       plugins: [
         aliveRoute(() => this.#phase === 'ready'),
@@ -149,6 +206,13 @@ export class Server {
         executeActionRoute(this.#dispatcher, (type, names) => this.#countUnknown(type, names)),
         listSessionsRoute(() => this.#executors.flatMap((executor) => executor.sessions())),
         closeSessionRoute((lane) => this.#closeSession(lane)),
+        listActionsRoute(this.#actions),
+        getActionRoute(this.#actions),
+        cancelActionRoute(this.#dispatcher, this.#actions),
+        eventsRoute(this.#events, this.#guard),
+        eventStreamRoute(this.#streams),
+        metricsRoute(this.#metrics),
+        registerSecretsRoute(this.#secrets),
         ...fileRoutes(this.#files),
         openApiRoute(loadOpenApi),
       ],
@@ -161,8 +225,34 @@ export class Server {
       const { status, reason } = executor.health();
       if (status === 'failed') this.#log.error({ subsystem: executor.name, reason }, 'subsystem failed to start');
     }
-    if (this.#phase === 'starting') this.#phase = 'ready';
     this.#probeTimer = setTimeout(() => this.#probe(), PROBE_DELAY_MS).unref();
+  }
+
+  /** Nothing of the last run stays open: what it had begun is answered as interrupted. */
+  async #openJournal(): Promise<void> {
+    try {
+      const { openActions, wasClean } = this.#events.recovered;
+      await closeInterrupted(openActions, this.#events);
+      await this.#journal.server('started', { version: VERSION, was_clean: wasClean, interrupted: openActions.length });
+    } catch (error) {
+      this.#log.error({ err: error }, 'the event log cannot be written');
+    }
+  }
+
+  #onSummary(summary: CallSummary): void {
+    logSummary(this.#log, summary);
+    this.#metrics.observe(summary);
+  }
+
+  #metricsSources(): MetricsSources {
+    return {
+      sessions: () => this.#executors.reduce((sum, executor) => sum + executor.sessions().length, 0),
+      inFlight: () => this.#dispatcher.inFlight,
+      running: () => this.#dispatcher.running,
+      log: () => this.#events.stats(),
+      subscribers: () => this.#streams.counters.subscribers,
+      droppedReaders: () => this.#streams.counters.droppedReaders,
+    };
   }
 
   /** Once, and not while a start or the first actions want the machine. */
@@ -182,7 +272,7 @@ export class Server {
         ...Object.fromEntries(states.map(([name, { status }]) => [name, status])),
         jupyter: 'off',
         browser: 'off',
-        events: 'off',
+        events: this.#events.stats().isWritable ? 'ready' : 'failed',
       },
       ...(reasons.length > 0 ? { reasons: Object.fromEntries(reasons) } : {}),
     };
@@ -246,46 +336,6 @@ async function loadOpenApi(): Promise<object> {
   return buildOpenApi(VERSION);
 }
 
-function unavailableText(actionType: string): string {
-  switch (actionType) {
-    case 'browse':
-    case 'browse_interactive':
-      return 'Browser functionality is not supported or disabled.';
-    case 'run_ipython':
-      return "Jupyter is not available on this server: run Python with a `run` action, e.g. python3 - <<'PY'.";
-    default:
-      return `Action type ${JSON.stringify(actionType)} is not carried out by this server.`;
-  }
-}
-
-function logSummary(log: Logger, { call, outcome, queuedMs, durationMs, cause }: CallSummary): void {
-  const line = {
-    action_id: call.id,
-    type: call.action.action,
-    lane: call.lane,
-    outcome,
-    queued_ms: Math.round(queuedMs),
-    duration_ms: Math.round(durationMs * 10) / 10,
-  };
-  if (cause === undefined) log.info(line, 'action');
-  else log.error({ ...line, err: cause }, 'action');
-}
-
-/** A private folder for names that must exist for a moment; those of servers that died are removed on the way. */
-function makeRuntimeDir(): string {
-  for (const name of readdirSync(tmpdir())) {
-    const pid = new RegExp(`^${RUNTIME_PREFIX}(\\d+)-`).exec(name)?.[1];
-    if (pid !== undefined && !existsSync(`/proc/${pid}`)) removeQuietly(join(tmpdir(), name));
-  }
-  const directory = mkdtempSync(join(tmpdir(), `${RUNTIME_PREFIX}${process.pid}-`));
-  chmodSync(directory, 0o711);
-  return directory;
-}
-
-function removeQuietly(path: string): void {
-  try {
-    rmSync(path, { recursive: true, force: true });
-  } catch {
-    // Another user's.
-  }
+function ignore(): void {
+  // The log says by itself that it cannot be written.
 }

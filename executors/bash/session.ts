@@ -49,6 +49,8 @@ const QUEUE_GRACE_MS = 4000;
 /** `setTimeout` takes no more. */
 const MAX_TIMER_MS = 2 ** 31 - 1;
 const STOP_GRACE_MS = 700;
+/** What a cancelled command gets to end by itself, before the next stronger means. */
+const CANCEL_STEP_MS = 800;
 /** What a killed program leaves its shell to go on. */
 const KILL_STEP_MS = 300;
 /** The C-c that kills a program which ignored those before. */
@@ -227,12 +229,31 @@ export class Session {
       case 'timeout':
         return this.#unfinished(command, text, texts.hardTimeoutSuffix(action.timeout ?? 0));
       case 'aborted':
-        return this.#unfinished(
-          command,
-          text,
-          (context.signal.reason as AbortReason) === 'shutdown' ? texts.SHUTDOWN_SUFFIX : texts.STOPPED_SUFFIX,
-        );
+        return (context.signal.reason as AbortReason) === 'cancel'
+          ? this.#cancel(command, text, hidden)
+          : this.#unfinished(command, text, texts.SHUTDOWN_SUFFIX);
     }
+  }
+
+  /** Interrupts, then TERM, then KILL for what is in the foreground; the shell itself only if nothing else helps. */
+  async #cancel(command: Command, label: string, isHidden: boolean): Promise<ActionResult> {
+    const steps = [
+      (): unknown => this.#shell?.type(Buffer.from('\u0003')),
+      (): void => this.#signalForeground('SIGTERM'),
+      (): void => this.#signalForeground('SIGKILL'),
+      (): void => this.#shell?.kill(),
+    ];
+    for (const step of steps) {
+      step();
+      if (await settledWithin(command.settled, CANCEL_STEP_MS)) break;
+    }
+    await command.settled;
+    return this.#completed(command, label, isHidden, texts.CANCELLED_NOTE);
+  }
+
+  #signalForeground(signal: NodeJS.Signals): void {
+    const group = this.#shell?.foregroundGroup();
+    if (group !== undefined) signalProcess(-group, signal);
   }
 
   #wait(command: Command, action: RunAction, context: ActionContext): Promise<WaitEnd> {

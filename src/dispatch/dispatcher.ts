@@ -1,43 +1,30 @@
 import { randomUUID } from 'node:crypto';
 import type { Action } from '../protocol/actions.ts';
 import { DEFAULT_METADATA, errorObservation, runObservation } from '../protocol/observations.ts';
+import { abort, type Call, type IdempotencyKey } from './call.ts';
 import type { ActionContext, ActionResult, AnyExecutor } from './executor.ts';
+import { History } from './history.ts';
+import type { Journal } from './journal.ts';
 import { Lanes } from './lane.ts';
-
-/** One action on its way. */
-export interface Call {
-  readonly id: string;
-  readonly action: Action;
-  readonly lane: string | undefined;
-  readonly isHidden: boolean;
-  readonly created: Date;
-}
 
 /** How a call ended, for logs and metrics. */
 export interface CallSummary {
   readonly call: Call;
-  readonly outcome: 'ok' | 'error' | 'crashed';
+  readonly outcome: 'ok' | 'error' | 'crashed' | 'cancelled' | 'unrecorded';
   /** Milliseconds in the queue, and at work. */
   readonly queuedMs: number;
   readonly durationMs: number;
   readonly cause?: unknown;
 }
 
-/**
- * What is told of every call, in this order: `started`, any number of `output`, `finished`. Execution waits for `started`, the answer
- * for `finished`.
- */
-export interface CallRecorder {
-  started(call: Call): Promise<void> | void;
-  output(call: Call, text: string): void;
-  finished(call: Call, result: ActionResult): Promise<void> | void;
-}
-
 export interface DispatcherOptions {
   readonly executors: readonly AnyExecutor[];
+  readonly journal: Journal;
+  readonly history: History;
   /** Actions that run or wait, all lanes together. */
   readonly maxInFlight: number;
-  readonly recorder?: CallRecorder;
+  /** Says why no action may start now; undefined when one may. */
+  readonly overload?: () => string | undefined;
   readonly onSummary?: (summary: CallSummary) => void;
   /** What is answered for an action type that no executor serves. */
   readonly unavailable: (actionType: string) => string;
@@ -45,18 +32,45 @@ export interface DispatcherOptions {
 
 export interface Reply extends ActionResult {
   readonly action_id: string;
+  /** Milliseconds at work. */
   readonly duration_ms: number;
 }
 
-/** Why an action was not even queued; the caller may try again. */
-export type Refusal = 'too-many' | 'shutting-down';
+export interface Submission {
+  readonly action: Action;
+  readonly idempotency?: IdempotencyKey | undefined;
+}
 
-/** Brings every action to its executor, in the order of its lane, and answers whatever happens. */
+export type Outcome =
+  /** `reply` never rejects; `accepted` resolves when the action is on disk. */
+  | {
+      readonly kind: 'accepted';
+      readonly id: string;
+      readonly isReplay: boolean;
+      readonly reply: Promise<Reply>;
+      readonly accepted: Promise<void>;
+    }
+  | { readonly kind: 'refused'; readonly why: Refusal; readonly detail?: string };
+
+/** Why an action was not taken at all. */
+export type Refusal = 'too-many' | 'overloaded' | 'shutting-down' | 'key-reused';
+
+interface Flight {
+  readonly call: Call;
+  readonly reply: Promise<Reply>;
+  readonly accepted: Promise<void>;
+  /** Ends a call that still waits in its lane. */
+  readonly settleEarly: (result: ActionResult) => void;
+}
+
+/** Brings every action to its executor once, in the order of its lane, records it, and answers whatever happens. */
 export class Dispatcher {
   readonly #options: DispatcherOptions;
   readonly #byType = new Map<string, AnyExecutor>();
   readonly #lanes = new Lanes();
-  readonly #inFlight = new Map<string, AbortController>();
+  readonly #flights = new Map<string, Flight>();
+  /** Calls in flight by their idempotency key. */
+  readonly #byKey = new Map<string, Flight>();
   #running = 0;
   #lastEnd = performance.now();
   #isStopping = false;
@@ -72,84 +86,198 @@ export class Dispatcher {
     return this.#running;
   }
 
+  /** Actions at work or waiting. */
+  get inFlight(): number {
+    return this.#flights.size;
+  }
+
   /** Seconds since the last action ended; 0 while one runs or waits. */
   get idleSeconds(): number {
-    return this.#inFlight.size > 0 ? 0 : (performance.now() - this.#lastEnd) / 1000;
+    return this.#flights.size > 0 ? 0 : (performance.now() - this.#lastEnd) / 1000;
   }
 
-  /** Never rejects: a fault of an executor is an `error` observation. The caller's going away changes nothing. */
-  dispatch(action: Action): Promise<Reply> | Refusal {
-    if (this.#isStopping) return 'shutting-down';
-    if (this.#inFlight.size >= this.#options.maxInFlight) return 'too-many';
-    const executor = this.#byType.get(action.action);
-    const call: Call = {
-      id: randomUUID(),
-      action,
-      lane: executor?.laneOf(action),
-      isHidden: isHidden(action),
-      created: new Date(),
-    };
-    const controller = new AbortController();
-    this.#inFlight.set(call.id, controller);
-    const arrivedAt = performance.now();
-    return this.#lanes.run(call.lane, () => this.#perform(call, executor, controller.signal, arrivedAt));
+  /** The calls at work or waiting, oldest first. */
+  calls(): Call[] {
+    return Array.from(this.#flights.values(), ({ call }) => call);
   }
 
-  /** Refuses new actions, tells the ones at work to end and resolves when all have, or after `limitMs`. */
+  /** Takes an action. A repeat joins the running one or gets the recorded answer. The caller's going away changes nothing. */
+  dispatch({ action, idempotency }: Submission): Outcome {
+    const repeated = idempotency === undefined ? undefined : this.#repeat(idempotency);
+    if (repeated) return repeated;
+    if (this.#isStopping) return { kind: 'refused', why: 'shutting-down' };
+    if (this.#flights.size >= this.#options.maxInFlight) return { kind: 'refused', why: 'too-many' };
+    const overload = this.#options.overload?.();
+    if (overload !== undefined) return { kind: 'refused', why: 'overloaded', detail: overload };
+    const flight = this.#take(action, idempotency);
+    return { kind: 'accepted', id: flight.call.id, isReplay: false, reply: flight.reply, accepted: flight.accepted };
+  }
+
+  /** The reply of an action: awaited when it is in flight, from the record when it is over; undefined when it is unknown. */
+  replyOf(actionId: string): Promise<Reply | undefined> {
+    return this.#flights.get(actionId)?.reply ?? this.#options.history.reply(actionId);
+  }
+
+  /** A call that has not ended. */
+  find(actionId: string): Call | undefined {
+    return this.#flights.get(actionId)?.call;
+  }
+
+  /**
+   * Ends an action: one that waits is answered at once, one at work is interrupted by its executor. Resolves when it is over.
+   * @returns false when no such action is in flight
+   */
+  async cancel(actionId: string): Promise<boolean> {
+    const flight = this.#flights.get(actionId);
+    if (!flight) return false;
+    const { call } = flight;
+    const wasQueued = call.status === 'queued';
+    abort(call, 'cancel');
+    if (wasQueued) {
+      call.status = 'cancelled';
+      flight.settleEarly(refusal(call, 'The action was cancelled before it started.'));
+    }
+    await flight.reply;
+    return true;
+  }
+
+  /** Refuses new actions, tells the ones in flight to end and resolves when all have, or after `limitMs`. */
   async stop(limitMs: number): Promise<void> {
     this.#isStopping = true;
-    if (this.#inFlight.size === 0) return;
+    if (this.#flights.size === 0) return;
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, limitMs);
       this.#onEmpty = () => {
         clearTimeout(timer);
         resolve();
       };
-      for (const controller of this.#inFlight.values()) controller.abort('shutdown');
+      for (const { call } of this.#flights.values()) abort(call, 'shutdown');
     });
+  }
+
+  #repeat({ key, hash }: IdempotencyKey): Outcome | undefined {
+    const flight = this.#byKey.get(key);
+    const known = flight
+      ? { id: flight.call.id, hash: flight.call.idempotency?.hash }
+      : this.#options.history.byKey(key);
+    if (known === undefined) return undefined;
+    if (known.hash !== hash) return { kind: 'refused', why: 'key-reused' };
+    const reply = flight?.reply ?? this.#options.history.reply(known.id).then((found) => found ?? lostReply(known.id));
+    return { kind: 'accepted', id: known.id, isReplay: true, reply, accepted: flight?.accepted ?? Promise.resolve() };
+  }
+
+  #take(action: Action, idempotency: IdempotencyKey | undefined): Flight {
+    const executor = this.#byType.get(action.action);
+    const call: Call = {
+      id: randomUUID(),
+      action,
+      lane: executor?.laneOf(action),
+      isHidden: isHidden(action),
+      idempotency,
+      created: new Date(),
+      controller: new AbortController(),
+      status: 'queued',
+      started: undefined,
+      finished: undefined,
+    };
+    const accepted = this.#options.journal.started(call);
+    // Whoever performs the call sees the failure; without this it would also count as unhandled while the call waits.
+    accepted.catch(ignore);
+    let settleEarly: Flight['settleEarly'] = ignore;
+    const early = new Promise<ActionResult>((resolve) => (settleEarly = resolve));
+    const arrivedAt = performance.now();
+    const queued = this.#lanes.run(call.lane, () => this.#perform(call, executor, accepted, arrivedAt));
+    const reply = Promise.race([
+      queued,
+      early.then((result) => this.#finish(call, result, arrivedAt, performance.now(), undefined)),
+    ]);
+    const flight: Flight = { call, reply, accepted, settleEarly };
+    this.#flights.set(call.id, flight);
+    if (idempotency) this.#byKey.set(idempotency.key, flight);
+    return flight;
   }
 
   async #perform(
     call: Call,
     executor: AnyExecutor | undefined,
-    signal: AbortSignal,
+    accepted: Promise<void>,
     arrivedAt: number,
   ): Promise<Reply> {
-    const startedAt = performance.now();
+    // Cancelled while it waited: it has been answered, its turn passes.
+    if (call.status !== 'queued') return new Promise(ignore);
+    call.status = 'running';
+    call.started = new Date();
     this.#running += 1;
-    const { recorder } = this.#options;
+    const startedAt = performance.now();
     let cause: unknown;
     let result: ActionResult;
     try {
-      await recorder?.started(call);
-      result = executor
-        ? await executor.execute(call.action, this.#context(call, signal, arrivedAt))
-        : refusal(call, this.#options.unavailable(call.action.action));
+      const unrecorded = await failureOf(accepted);
+      if (unrecorded !== undefined) result = refusal(call, `${NOT_RECORDED} (${unrecorded})`);
+      else
+        result = executor
+          ? await executor.execute(call.action, this.#context(call, arrivedAt))
+          : refusal(call, this.#options.unavailable(call.action.action));
+      call.status = call.controller.signal.reason === 'cancel' ? 'cancelled' : 'finished';
     } catch (error) {
       cause = error;
+      call.status = 'finished';
       result = refusal(call, `The ${call.action.action} action failed inside the server: ${messageOf(error)}`);
     }
-    await recorder?.finished(call, result);
-    const endedAt = performance.now();
     this.#running -= 1;
-    this.#lastEnd = endedAt;
-    this.#inFlight.delete(call.id);
-    if (this.#inFlight.size === 0) this.#onEmpty?.();
-    const durationMs = endedAt - startedAt;
-    this.#options.onSummary?.({
-      call,
-      outcome: outcomeOf(result, cause),
-      queuedMs: startedAt - arrivedAt,
-      durationMs,
-      cause,
-    });
-    return { ...result, action_id: call.id, duration_ms: Math.round(durationMs * 1000) / 1000 };
+    return this.#finish(call, result, arrivedAt, startedAt, cause);
   }
 
-  #context(call: Call, signal: AbortSignal, arrivedAt: number): ActionContext {
-    const { recorder } = this.#options;
-    const emit = recorder && !call.isHidden ? (text: string): void => recorder.output(call, text) : undefined;
-    return { actionId: call.id, signal, arrivedAt, emit };
+  async #finish(
+    call: Call,
+    result: ActionResult,
+    arrivedAt: number,
+    startedAt: number,
+    cause: unknown,
+  ): Promise<Reply> {
+    call.finished = new Date();
+    const endedAt = performance.now();
+    const durationMs = Math.round((endedAt - startedAt) * 1000) / 1000;
+    let recorded: ActionResult = result;
+    let isRecorded = true;
+    try {
+      recorded = await this.#options.journal.finished(call, result, durationMs);
+    } catch (error) {
+      // The action has happened: its answer is owed even if the disk cannot keep it.
+      isRecorded = false;
+      cause ??= error;
+    }
+    const reply: Reply = { ...recorded, action_id: call.id, duration_ms: durationMs };
+    if (isRecorded) this.#options.history.remember(reply);
+    this.#forget(call);
+    const outcome = isRecorded ? outcomeOf(call, recorded, cause) : 'unrecorded';
+    this.#options.onSummary?.({ call, outcome, queuedMs: startedAt - arrivedAt, durationMs, cause });
+    return reply;
+  }
+
+  #forget(call: Call): void {
+    this.#lastEnd = performance.now();
+    this.#flights.delete(call.id);
+    if (call.idempotency) this.#byKey.delete(call.idempotency.key);
+    if (this.#flights.size === 0) this.#onEmpty?.();
+  }
+
+  #context(call: Call, arrivedAt: number): ActionContext {
+    const { journal } = this.#options;
+    const emit = call.isHidden ? undefined : (text: string): void => journal.output(call, text);
+    return { actionId: call.id, signal: call.controller.signal, arrivedAt, emit };
+  }
+}
+
+const NOT_RECORDED =
+  'The action was not started, because it could not be recorded: free space on the disk of the state directory, then try again.';
+
+async function failureOf(promise: Promise<void>): Promise<string | undefined> {
+  try {
+    await promise;
+    return undefined;
+  } catch (error) {
+    return messageOf(error);
   }
 }
 
@@ -170,11 +298,21 @@ function refusal({ isHidden: hidden }: Call, message: string): ActionResult {
   };
 }
 
-function outcomeOf({ observation }: ActionResult, cause: unknown): CallSummary['outcome'] {
+function lostReply(actionId: string): Reply {
+  const message = `Action ${actionId} has run, but its observation is no longer in the event log.`;
+  return { observation: errorObservation(message), action_id: actionId, duration_ms: 0 };
+}
+
+function outcomeOf({ status }: Call, { observation }: ActionResult, cause: unknown): CallSummary['outcome'] {
   if (cause !== undefined) return 'crashed';
+  if (status === 'cancelled') return 'cancelled';
   return observation.observation === 'error' ? 'error' : 'ok';
 }
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
+}
+
+function ignore(): void {
+  // Nothing to do.
 }

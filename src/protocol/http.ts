@@ -60,6 +60,44 @@ export const ActionEnvelope = z.object({ action: z.record(z.string(), z.unknown(
 /** Reply of `POST /execute_action` (V0 §4). */
 export const ExecuteActionReply = Observation;
 
+export const CALL_STATUSES = [
+  'queued',
+  'running',
+  'awaiting_approval',
+  'finished',
+  'cancelled',
+  'interrupted',
+] as const;
+
+/** Reply of `POST /execute_action` with `Prefer: respond-async`; `Location` says where to ask. */
+export const ActionAcceptedReply = z.object({ action_id: z.string(), status: z.enum(CALL_STATUSES) });
+
+/** An action, in flight or over. */
+export const ActionRecord = z.object({
+  action_id: z.string(),
+  action: z.unknown().describe('As it was sent, without secrets; of a hidden one only its type.'),
+  status: z.enum(CALL_STATUSES),
+  lane: z.string().nullable().describe('Its queue; null: it has none.'),
+  created: z.string().describe('ISO 8601, UTC.'),
+  started: z.string().nullable().describe('ISO 8601, UTC.'),
+  finished: z.string().nullable().describe('ISO 8601, UTC.'),
+  observation: z.unknown().optional().describe('Once it is over.'),
+});
+
+/** Path of `/actions/{id}`. */
+export const ActionParams = z.object({ id: z.string().describe('The `action_id`.') });
+
+/** Reply of `GET /actions`: newest first, without observations. */
+export const ActionsReply = z.object({ actions: z.array(ActionRecord) });
+
+/** Body of `POST /secrets`. */
+export const SecretsRequest = z.object({
+  values: z.array(z.string()).describe('Values of at least 8 characters to mask from now on.'),
+});
+
+/** Reply of `POST /secrets`: how many values were taken, and how many were too short or too many. */
+export const SecretsReply = z.object({ accepted: z.int(), refused: z.int() });
+
 /** A shell, kernel or browser context. */
 export const SessionInfo = z.object({
   name: z.string().describe('`args.session` of its actions.'),
@@ -243,7 +281,12 @@ export const SearchFilesRequest = z.object({
     .max(100)
     .default([])
     .describe('Only files that match one of these, such as `**/*.ts`; with a leading `!` none that match.'),
-  pattern: z.string().min(1).max(10_000).exactOptional().describe('Text to find in files; without it, names are answered.'),
+  pattern: z
+    .string()
+    .min(1)
+    .max(10_000)
+    .exactOptional()
+    .describe('Text to find in files; without it, names are answered.'),
   regex: z.boolean().default(false).describe('Whether `pattern` is a regular expression.'),
   ignore_case: z.boolean().default(false),
   hidden: z.boolean().default(false).describe('Also files whose name begins with a dot, and ignored ones.'),

@@ -1,0 +1,152 @@
+import type { NewEvent } from '../events/types.ts';
+import type { Action } from '../protocol/actions.ts';
+import type { SecretStream, Secrets } from '../sandbox/secrets.ts';
+import type { Call } from './call.ts';
+import type { ActionResult } from './executor.ts';
+
+/** The part of the event log that is written to. */
+export interface EventWriter {
+  /** @returns the event's seq; -1 when live output cannot be kept because the disk is full */
+  append(event: NewEvent): number;
+  /** Resolves when everything up to `seq`, or all so far, is on disk; rejects with the disk's error, and for -1. */
+  flush(seq?: number): Promise<void>;
+}
+
+export interface JournalOptions {
+  readonly writer: EventWriter;
+  readonly secrets: Secrets;
+  /** Live output of one action that is kept, in characters; the rest is only in the output file. */
+  readonly maxOutputChars: number;
+}
+
+/** An `output` event holds at most this much text: 64 KiB in UTF-8 even if each character takes three bytes. */
+const MAX_OUTPUT_EVENT_CHARS = 21_000;
+/** Live output waits so long for more of it, so that short commands make one write. */
+const OUTPUT_DELAY_MS = 15;
+
+interface LiveOutput {
+  readonly call: Call;
+  readonly mask: SecretStream;
+  text: string;
+  totalChars: number;
+  timer: NodeJS.Timeout | undefined;
+}
+
+/** Records every call in the event log, in order, without secrets. The only place that appends events. */
+export class Journal {
+  readonly #options: JournalOptions;
+  readonly #outputs = new Map<string, LiveOutput>();
+
+  constructor(options: JournalOptions) {
+    this.#options = options;
+  }
+
+  /** Resolves when the action is on disk: only then may it start. */
+  async started(call: Call): Promise<void> {
+    const { writer, secrets } = this.#options;
+    const { action } = call;
+    if (action.action === 'run') secrets.addAssignments(action.args.command);
+    const seq = writer.append({
+      kind: 'action',
+      action_id: call.id,
+      ...(call.lane === undefined ? {} : { lane: call.lane }),
+      source: typeof action.source === 'string' ? action.source : 'agent',
+      action: call.isHidden ? withoutText(action) : secrets.maskValue(action),
+      ...(call.idempotency === undefined ? {} : { idempotency: call.idempotency }),
+    });
+    await writer.flush(seq);
+  }
+
+  /** Live output; never waits. */
+  output(call: Call, text: string): void {
+    const live = this.#outputs.get(call.id) ?? this.#open(call);
+    if (live.totalChars >= this.#options.maxOutputChars) return;
+    live.totalChars += text.length;
+    live.text += live.mask.push(text);
+    if (live.totalChars >= this.#options.maxOutputChars) {
+      this.#emit(live);
+      this.#append(live, { text: '', truncated: true });
+      return;
+    }
+    if (live.text.length >= MAX_OUTPUT_EVENT_CHARS) this.#emit(live);
+    else live.timer ??= setTimeout(() => this.#emit(live), OUTPUT_DELAY_MS);
+  }
+
+  /**
+   * Resolves when the observation is on disk: only then may it be answered.
+   * @param durationMs milliseconds at work
+   * @returns the result as it may be answered: secrets masked
+   */
+  async finished(call: Call, result: ActionResult, durationMs: number): Promise<ActionResult> {
+    this.#close(call);
+    const { writer, secrets } = this.#options;
+    const masked = secrets.maskValue(result);
+    const { observation, ...extensions } = masked;
+    const seq = writer.append({
+      kind: 'observation',
+      action_id: call.id,
+      ...(call.lane === undefined ? {} : { lane: call.lane }),
+      status: call.status,
+      started: (call.started ?? call.created).toISOString(),
+      observation: call.isHidden
+        ? { ...observation, message: '', content: '', extras: { ...observation.extras, command: '' } }
+        : observation,
+      duration_ms: durationMs,
+      ...extensions,
+    });
+    await writer.flush(seq);
+    return masked;
+  }
+
+  /** A transition of the server itself. */
+  async server(event: string, details: Readonly<Record<string, unknown>> = {}): Promise<void> {
+    this.#options.writer.append({ kind: 'server', event, ...details });
+    await this.#options.writer.flush();
+  }
+
+  #open(call: Call): LiveOutput {
+    const live: LiveOutput = { call, mask: this.#options.secrets.stream(), text: '', totalChars: 0, timer: undefined };
+    this.#outputs.set(call.id, live);
+    return live;
+  }
+
+  #close(call: Call): void {
+    const live = this.#outputs.get(call.id);
+    if (!live) return;
+    live.text += live.mask.end();
+    this.#emit(live);
+    this.#outputs.delete(call.id);
+  }
+
+  #emit(live: LiveOutput): void {
+    clearTimeout(live.timer);
+    live.timer = undefined;
+    const { text } = live;
+    live.text = '';
+    for (let at = 0; at < text.length;) {
+      const end = pieceEnd(text, at);
+      this.#append(live, { text: text.slice(at, end) });
+      at = end;
+    }
+  }
+
+  #append({ call }: LiveOutput, payload: { readonly text: string; readonly truncated?: true }): void {
+    this.#options.writer.append({
+      kind: 'output',
+      action_id: call.id,
+      ...(call.lane === undefined ? {} : { lane: call.lane }),
+      ...payload,
+    });
+  }
+}
+
+/** The end of a piece that does not split a surrogate pair. */
+function pieceEnd(text: string, from: number): number {
+  const end = Math.min(text.length, from + MAX_OUTPUT_EVENT_CHARS);
+  const isPairSplit = end < text.length && (text.charCodeAt(end - 1) & 0xfc00) === 0xd800;
+  return isPairSplit ? end - 1 : end;
+}
+
+function withoutText(action: Action): object {
+  return { action: action.action, args: { hidden: true } };
+}

@@ -1,0 +1,12 @@
+/** What is answered for an action type that no executor serves; the browser's text is V0's (V0 §8.1). */
+export function unavailableText(actionType: string): string {
+  switch (actionType) {
+    case 'browse':
+    case 'browse_interactive':
+      return 'Browser functionality is not supported or disabled.';
+    case 'run_ipython':
+      return "Jupyter is not available on this server: run Python with a `run` action, e.g. python3 - <<'PY'.";
+    default:
+      return `Action type ${JSON.stringify(actionType)} is not carried out by this server.`;
+  }
+}
