@@ -34,9 +34,12 @@ export function buildApp({
     onProtoPoisoning: 'remove',
     onConstructorPoisoning: 'remove',
     routerOptions: { ignoreTrailingSlash: true },
+    frameworkErrors: (error, request, reply) => answerError(fromFastify(error, maxBodyBytes), request, reply, log),
     http: { headersTimeout: HEADERS_LIMIT_MS },
   });
   app.server.maxConnections = maxConnections;
+  // A form or a plain text could come from a page of another site without a preflight request.
+  app.removeContentTypeParser('text/plain');
   app.addHook('onRequest', (request, _reply, done) => {
     guard.check(pathOf(request), request.headers);
     done();
@@ -77,6 +80,8 @@ function fromFastify(error: FastifyError, maxBodyBytes: number): AppError {
       return new AppError('BODY_TOO_LARGE', `The body is larger than ${maxBodyBytes} bytes (--max-body-bytes).`);
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
       return AppError.invalidBody('The body must be JSON: send Content-Type: application/json.');
+    case 'FST_ERR_BAD_URL':
+      return AppError.invalidBody('path: this is no valid percent-encoding.');
     case 'FST_ERR_CTP_EMPTY_JSON_BODY':
       return AppError.invalidBody('The body is empty: send a JSON object.');
     case 'FST_ERR_CTP_INVALID_JSON_BODY':
