@@ -13,7 +13,10 @@ export interface EventStreamOptions {
   readonly authLimitMs?: number;
   /** Between pings; the answer must come before the next. */
   readonly pingMs?: number;
-  /** How long a connection that is told to close may take to do so, and while the server shuts down. */
+  /**
+   * How long a connection that is told to close may take to do so, and while the server shuts down. A reader that had stalled
+   * learns why it was closed only if it reads again before that.
+   */
   readonly closeLimitMs?: number;
   readonly shutdownLimitMs?: number;
   readonly maxMissedBytes?: number;
@@ -24,7 +27,7 @@ const DEFAULTS = {
   maxSubscribers: 256,
   authLimitMs: 10_000,
   pingMs: 20_000,
-  closeLimitMs: 10_000,
+  closeLimitMs: 30_000,
   shutdownLimitMs: 300,
   ...SUBSCRIPTION_LIMITS,
 } as const;

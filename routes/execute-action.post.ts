@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import type { Dispatcher, Refusal, Reply } from '../src/dispatch/dispatcher.ts';
+import type { Dispatcher, Refusal } from '../src/dispatch/dispatcher.ts';
+import type { Reply } from '../src/dispatch/reply.ts';
 import { idempotencyOf, MAX_KEY_CHARS } from '../src/dispatch/idempotency.ts';
 import { AppError, type ErrorCode } from '../src/errors.ts';
 import { parseAction } from '../src/protocol/actions.ts';

@@ -21,9 +21,10 @@ export function deleteFileRoute(remove: FileRemover) {
 async function deleteFile(request: FastifyRequest, reply: FastifyReply, remove: FileRemover): Promise<FastifyReply> {
   const query = DeleteFileQuery.safeParse(request.query, { error: expectation() });
   if (!query.success) throw AppError.invalidBody(describeProblems('query', query.error.issues).join('\n'));
-  await remove(pathInAddress(request), {
+  const path = pathInAddress(request);
+  await remove(path, {
     isRecursive: query.data.recursive,
     check: (current) => checkConditions(request, current),
   });
-  return reply.code(204).send();
+  return reply.send({ deleted: path });
 }

@@ -27,7 +27,8 @@ interface ByteRange {
 /** `GET` and `HEAD /files/{path}`: a file with ranges and conditions, or the entries of a directory as JSON. */
 export function getFileRoute(open: FileOpener) {
   return (app: FastifyInstance): void => {
-    app.route({ method: ['GET', 'HEAD'], url: '/files/*', handler: (request, reply) => getFile(request, reply, open) });
+    for (const url of ['/files', '/files/*'])
+      app.route({ method: ['GET', 'HEAD'], url, handler: (request, reply) => getFile(request, reply, open) });
   };
 }
 

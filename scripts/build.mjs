@@ -95,7 +95,6 @@ function bundle(outdir) {
     define: { __ACTIOND_VERSION__: JSON.stringify(readVersion()) },
     minifyWhitespace: true,
     minifySyntax: true,
-    keepNames: true,
     sourcemap: 'linked',
     sourcesContent: false,
     legalComments: 'linked',
@@ -113,6 +112,18 @@ function listFiles(folder) {
     if (error.code === 'ENOENT') return [];
     throw error;
   }
+}
+
+/** What the file viewer hands to the browser, in the folders that pdf.js itself has. */
+function readPdfjs(outdir) {
+  const from = path.join(root, 'node_modules/pdfjs-dist');
+  const scripts = ['pdf.min.mjs', 'pdf.worker.min.mjs'].map((name) => path.join(from, 'legacy/build', name));
+  const folders = ['cmaps', 'standard_fonts', 'wasm', 'iccs'].flatMap((name) => listFiles(path.join(from, name)));
+  return [...scripts, path.join(from, 'LICENSE'), ...folders].map((file) => ({
+    path: path.join(outdir, 'pdfjs', path.relative(from, file)),
+    contents: readFileSync(file),
+    mode: 0o644,
+  }));
 }
 
 function readAssets(outdir) {
@@ -147,7 +158,7 @@ async function main() {
   });
   const outdir = path.resolve(options.outdir);
   const result = await bundle(outdir);
-  const outputs = [...result.outputFiles, ...readAssets(outdir)];
+  const outputs = [...result.outputFiles, ...readAssets(outdir), ...readPdfjs(outdir)];
   // Chunks first: an entry point must not be there before what it imports.
   const isEntry = (file) => path.dirname(file) === outdir;
   outputs.sort((a, b) => Number(isEntry(a.path)) - Number(isEntry(b.path)));

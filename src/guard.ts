@@ -96,5 +96,5 @@ function isOwn(origin: string, host: string | undefined): boolean {
 
 /** Whether an address to listen on is this machine's alone. */
 export function isLoopbackAddress(host: string): boolean {
-  return host === 'localhost' || host === '::1' || host.startsWith('127.');
+  return host === 'localhost' || host === '::1' || /^127(?:\.\d{1,3}){3}$/.test(host);
 }

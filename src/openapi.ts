@@ -25,6 +25,8 @@ const REQUEST_COMPONENTS: Readonly<Record<string, z.ZodType>> = {
   Action: actions.ExecutableAction,
   ExecuteActionRequest: http.ExecuteActionRequest,
   ListFilesRequest: http.ListFilesRequest,
+  UploadFileForm: http.UploadFileForm,
+  SearchFilesRequest: http.SearchFilesRequest,
 };
 
 /** What the server answers: a field with a default is always there. */
@@ -62,6 +64,16 @@ const REPLY_COMPONENTS: Readonly<Record<string, z.ZodType>> = {
   SessionsReply: http.SessionsReply,
   SessionClosedReply: http.SessionClosedReply,
   ListFilesReply: http.ListFilesReply,
+  UploadFileReply: http.UploadFileReply,
+  DirectoryEntry: http.DirectoryEntry,
+  DirectoryReply: http.DirectoryReply,
+  PutFileReply: http.PutFileReply,
+  DeleteFileReply: http.DeleteFileReply,
+  SearchFilesLine: http.SearchFilesLine,
+  WatchEvent: http.WatchEvent,
+  EventKind: http.EventKind,
+  Event: http.Event,
+  EventsReply: http.EventsReply,
   ErrorBody: http.ErrorBody,
 };
 
@@ -112,26 +124,37 @@ function operationOf(route: Route): JsonObject {
     // An empty requirement: no key is needed when the server has none.
     security: isAuthRequired ? [{ sessionApiKey: [] }, { bearer: [] }, {}] : [],
     ...(parameters.length > 0 ? { parameters } : {}),
-    ...(request ? { requestBody: { required: true, content: jsonContent(request) } } : {}),
+    ...(request ? { requestBody: { required: true, content: contentOf(request) } } : {}),
     responses: Object.fromEntries(Object.entries(replies).map(([status, reply]) => [status, responseOf(reply)])),
   };
 }
 
-function parametersOf({ path, params }: Route): JsonObject[] {
-  return Array.from(path.matchAll(/\{(\w+)\}/g), ([, name = '']) => {
+function parametersOf({ path, params, query }: Route): JsonObject[] {
+  const inPath = Array.from(path.matchAll(/\{(\w+)\}/g), ([, name = '']) => {
     const schema = params?.shape[name];
     if (!schema) throw new Error(`${path}: the parameter ${name} is not declared in params`);
-    const { description, ...rest } = plainSchema(z.toJSONSchema(schema));
-    return { name, in: 'path', required: true, ...(description === undefined ? {} : { description }), schema: rest };
+    return parameterOf(name, 'path', schema);
   });
+  const inQuery = Object.entries(query?.shape ?? {}).map(([name, schema]) => parameterOf(name, 'query', schema));
+  return [...inPath, ...inQuery];
+}
+
+function parameterOf(name: string, place: 'path' | 'query', schema: z.core.$ZodType): JsonObject {
+  const options = { io: 'input', override: refineSchema } as const;
+  const { description, ...rest } = plainSchema(z.toJSONSchema(schema, options));
+  const required = place === 'path' || schema._zod.optin === undefined;
+  return { name, in: place, required, ...(description === undefined ? {} : { description }), schema: rest };
 }
 
 function responseOf(reply: ReplySpec): JsonObject {
-  return { description: reply.description, content: jsonContent(reply) };
+  return { description: reply.description, content: contentOf(reply) };
 }
 
-function jsonContent({ schema, examples }: RequestSpec | ReplySpec): JsonObject {
-  return { 'application/json': { schema: schema ? refTo(schema) : { type: 'object' }, ...examplesOf(examples) } };
+function contentOf({ schema, mediaType, examples }: RequestSpec | ReplySpec): JsonObject {
+  const anything = { type: mediaType === undefined ? 'object' : 'string' };
+  return {
+    [mediaType ?? 'application/json']: { schema: schema ? refTo(schema) : anything, ...examplesOf(examples) },
+  };
 }
 
 function examplesOf(examples: Readonly<Record<string, Example>> | undefined): JsonObject {

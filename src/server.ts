@@ -48,6 +48,7 @@ import { Metrics, type MetricsSources } from './telemetry/metrics.ts';
 import { ResourceMeter } from './telemetry/resources.ts';
 import { logSummary } from './telemetry/summary.ts';
 import { PROTOCOL, VERSION } from './version.ts';
+import { FileViewer, VIEWER_ADDRESS_FILE } from './viewer/file-viewer.ts';
 
 /** Time for running actions to be answered, for their processes to go by themselves, and for open connections to be closed. */
 const ANSWER_LIMIT_MS = 1500;
@@ -83,6 +84,7 @@ export class Server {
   readonly #streams: EventStreams;
   readonly #app: FastifyInstance;
   #tools: SandboxFacts['tools'] = {};
+  #viewer: FileViewer | undefined;
   #probeTimer: NodeJS.Timeout | undefined;
   #isProbed = false;
   #phase: 'starting' | 'ready' | 'stopping' = 'starting';
@@ -165,6 +167,7 @@ export class Server {
       throw error;
     }
     await Promise.all([server.#startExecutors(), server.#openJournal()]);
+    await server.#startViewer();
     if (server.#phase === 'starting') server.#phase = 'ready';
     return server;
   }
@@ -183,7 +186,7 @@ export class Server {
     await this.#dispatcher.stop(ANSWER_LIMIT_MS);
     const closed = this.#app.close();
     const cut = setTimeout(() => this.#app.server.closeAllConnections(), CONNECTION_LIMIT_MS);
-    await Promise.all(this.#executors.map((executor) => executor.stop()));
+    await Promise.all([...this.#executors, this.#viewer].map((part) => part?.stop()));
     const left = await endProcesses({ mark: this.#mark }, PROCESS_GRACE_MS);
     if (left > 0) this.#log.warn({ processes: left }, 'some processes could not be ended');
     await closed;
@@ -226,6 +229,14 @@ export class Server {
       if (status === 'failed') this.#log.error({ subsystem: executor.name, reason }, 'subsystem failed to start');
     }
     this.#probeTimer = setTimeout(() => this.#probe(), PROBE_DELAY_MS).unref();
+  }
+
+  /** For the browser; the rest works without it. */
+  async #startViewer(): Promise<void> {
+    if (!this.#config.browser.enabled) return;
+    const viewer = new FileViewer({ read: (path) => this.#files.readWhole(path), addressFile: VIEWER_ADDRESS_FILE });
+    this.#viewer = viewer;
+    await viewer.start().catch((error: unknown) => this.#log.warn({ err: error }, 'the file viewer cannot be reached'));
   }
 
   /** Nothing of the last run stays open: what it had begun is answered as interrupted. */

@@ -4,6 +4,8 @@ const ESCAPE = 0x1b;
 const OPENING_BRACKET = 0x5b;
 const LETTER_M = 0x6d;
 const LINE_FEED = 0x0a;
+/** Line feed, vertical tab, form feed: each moves down. */
+const LINE_ENDS = [0x0a, 0x0b, 0x0c];
 const CARRIAGE_RETURN = 0x0d;
 
 /** Bytes not yet parsed, in one piece. */
@@ -22,6 +24,13 @@ export class Backlog {
     this.end += chunk.length;
   }
 
+  /** Forgets everything; a buffer of ordinary size is used again. */
+  clear(): void {
+    this.start = 0;
+    this.end = 0;
+    if (this.bytes.length > INITIAL_BYTES) this.bytes = Buffer.alloc(0);
+  }
+
   skip(count: number): void {
     this.start += count;
     if (this.start < this.end) return;
@@ -36,8 +45,7 @@ export class Backlog {
   startOfLastLines(lines: number): number {
     const { bytes, start, end } = this;
     let found = 0;
-    for (let at = end - 1; at > start; at -= 1) {
-      if (bytes[at] !== LINE_FEED) continue;
+    for (let at = bytes.lastIndexOf(LINE_FEED, end - 1); at > start; at = bytes.lastIndexOf(LINE_FEED, at - 1)) {
       if (found >= lines && bytes[at - 1] === CARRIAGE_RETURN) return at + 1;
       found += 1;
     }
@@ -46,11 +54,10 @@ export class Backlog {
 
   /** Line feeds, vertical tabs and form feeds before a position. */
   countLineFeeds(position: number): number {
-    const { bytes, start } = this;
+    const range = this.bytes.subarray(this.start, position);
     let count = 0;
-    for (let at = start; at < position; at += 1) {
-      const byte = bytes[at] ?? 0;
-      if (byte >= 0x0a && byte <= 0x0c) count += 1;
+    for (const byte of LINE_ENDS) {
+      for (let at = range.indexOf(byte); at >= 0; at = range.indexOf(byte, at + 1)) count += 1;
     }
     return count;
   }

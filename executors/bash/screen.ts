@@ -63,7 +63,7 @@ export class Screen {
   reset(): void {
     this.#terminal = createTerminal(this.#options);
     this.#parser = new Parser(this.#terminal);
-    this.#backlog = new Backlog();
+    this.#backlog.clear();
     this.#scan.reset();
     this.#isDraining = false;
     this.#takenSwitches = 0;

@@ -1,12 +1,18 @@
 import { execFile } from 'node:child_process';
-import { randomBytes } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { chownSync, closeSync, constants, fstatSync, mkdtempSync, openSync, readSync, rmSync, write } from 'node:fs';
 import { Socket } from 'node:net';
 import { join } from 'node:path';
 import { StringDecoder } from 'node:string_decoder';
 import { promisify } from 'node:util';
 import { type IPty, spawn } from 'node-pty';
-import { descriptorTarget, hasChildren, readProcess, signalProcess } from '../../src/sandbox/processes.ts';
+import {
+  descriptorTarget,
+  hasChildren,
+  isProcessAlive,
+  readProcess,
+  signalProcess,
+} from '../../src/sandbox/processes.ts';
 import {
   barrier,
   commandLine,
@@ -135,8 +141,7 @@ export class Shell {
   /** False as soon as the process is gone, which may be a moment before `exited` resolves. */
   get isAlive(): boolean {
     if (this.#exit !== undefined) return false;
-    const state = readProcess(this.pid)?.state;
-    return state !== undefined && state !== 'Z' && state !== 'X';
+    return isProcessAlive(this.pid);
   }
 
   /** Exported variables as shell text, for a successor. */
@@ -151,7 +156,7 @@ export class Shell {
 
   /** Runs a command; its output has all gone to `onOutput` when this resolves. Never rejects. */
   run(command: string, isRemembered: boolean): Promise<ShellOutcome> {
-    const token = randomBytes(16).toString('hex');
+    const token = randomUUID().replaceAll('-', '');
     const hasTypeAhead = this.#hasTypeAhead;
     this.#hasTypeAhead = false;
     return this.#await(token, commandLine(command, { token, status: this.#status, isRemembered, hasTypeAhead }));
@@ -192,7 +197,7 @@ export class Shell {
     const lines = setupLines(this.#options);
     const interrupt = setTimeout(() => this.type(Buffer.from('\u0003')), STARTUP_LIMIT_MS);
     const kill = setTimeout(() => this.kill(), 2 * STARTUP_LIMIT_MS);
-    const token = randomBytes(16).toString('hex');
+    const token = randomUUID().replaceAll('-', '');
     const outcome = await this.#await(token, lines + reportLine(token), false);
     clearTimeout(interrupt);
     clearTimeout(kill);

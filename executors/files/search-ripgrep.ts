@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import type { Readable } from 'node:stream';
 import type { SearchFilesRequest } from '../../src/protocol/http.ts';
 import type { Identity } from '../../src/sandbox/identity.ts';
-import type { Found } from './search.ts';
+import type { Found } from './found.ts';
 
 export interface RipgrepSearch {
   readonly root: string;
@@ -29,8 +29,9 @@ const SOME_UNREADABLE = 2;
 /** @throws ENOENT when there is no ripgrep; Error with its complaint, such as about a wrong pattern */
 export async function* searchWithRipgrep(search: RipgrepSearch): AsyncGenerator<Found> {
   const { root, request, env, identity, signal } = search;
-  const child = spawn('rg', argumentsOf(request, root), {
-    cwd: '/',
+  const child = spawn('rg', argumentsOf(request), {
+    // Globs with a slash count from there.
+    cwd: root,
     env: { ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
     ...(identity ? { uid: identity.uid, gid: identity.gid } : {}),
@@ -45,7 +46,7 @@ export async function* searchWithRipgrep(search: RipgrepSearch): AsyncGenerator<
     const separator = request.pattern === undefined ? 0 : NEWLINE;
     let hasFound = false;
     for await (const record of records(child.stdout, separator)) {
-      const found = parse(record, request.pattern !== undefined);
+      const found = parse(record, root, request.pattern !== undefined);
       if (found) yield found;
       hasFound ||= found !== undefined;
     }
@@ -60,24 +61,32 @@ export async function* searchWithRipgrep(search: RipgrepSearch): AsyncGenerator<
 
 const NEWLINE = 0x0a;
 
-function argumentsOf({ glob, pattern, regex, ignore_case, hidden }: SearchFilesRequest, root: string): string[] {
+/** With a path it does not look at its input; names come with this before them. */
+const START = './';
+
+function argumentsOf({ glob, pattern, regex, ignore_case, hidden }: SearchFilesRequest): string[] {
   const common = ['--no-config', '--color', 'never', '--null', ...(hidden ? ['--hidden', '--no-ignore'] : [])];
-  const globs = glob.flatMap((text) => ['--glob', text]);
-  if (pattern === undefined) return [...common, ...globs, '--files', '--', root];
+  // A glob that matches would bring hidden files back; the last one decides.
+  const globs = [...glob, ...(hidden ? [] : ['!.*'])].flatMap((text) => ['--glob', text]);
+  if (pattern === undefined) return [...common, ...globs, '--files', '--', START];
   const lines = ['--line-number', '--no-heading', '--with-filename', '--no-messages', `--max-columns=${MAX_COLUMNS}`];
   const how = [...(regex ? [] : ['--fixed-strings']), ...(ignore_case ? ['--ignore-case'] : [])];
-  return [...common, ...globs, ...lines, '--max-columns-preview', ...how, '--regexp', pattern, '--', root];
+  return [...common, ...globs, ...lines, '--max-columns-preview', ...how, '--regexp', pattern, '--', START];
 }
 
 /** `path`, or `path NUL line:text`. */
-function parse(record: Buffer, hasText: boolean): Found | undefined {
-  if (!hasText) return { path: record.toString('utf8') };
+function parse(record: Buffer, root: string, hasText: boolean): Found | undefined {
+  if (!hasText) return { path: absolute(record, root) };
   const end = record.indexOf(0);
   if (end < 0) return undefined;
   const rest = record.toString('utf8', end + 1);
   const colon = rest.indexOf(':');
   const text = rest.slice(colon + 1).replace(/\r$/, '');
-  return { path: record.toString('utf8', 0, end), line: Number(rest.slice(0, colon)), text };
+  return { path: absolute(record.subarray(0, end), root), line: Number(rest.slice(0, colon)), text };
+}
+
+function absolute(name: Buffer, root: string): string {
+  return `${root === '/' ? '' : root}/${name.toString('utf8', START.length)}`;
 }
 
 async function* records(stream: Readable, separator: number): AsyncGenerator<Buffer> {

@@ -4,7 +4,7 @@ import type { FileAccess } from '../../src/sandbox/file-access.ts';
 import type { Pin } from '../../src/sandbox/pin.ts';
 import { isBinary } from './binary.ts';
 import { MAX_EDIT_BYTES, SNIFF_BYTES } from './limits.ts';
-import type { Found } from './search.ts';
+import type { Found } from './found.ts';
 import { readBytes } from './text-file.ts';
 
 export interface WalkSearch {

@@ -1,14 +1,9 @@
 import type { FileAccess } from '../../src/sandbox/file-access.ts';
 import type { SearchFilesLine, SearchFilesRequest } from '../../src/protocol/http.ts';
 import { codeOf, fault } from '../../src/sandbox/file-faults.ts';
+import type { Found } from './found.ts';
 import { searchWithRipgrep } from './search-ripgrep.ts';
 import { httpError } from './serve.ts';
-
-export interface Found {
-  readonly path: string;
-  readonly line?: number;
-  readonly text?: string;
-}
 
 export interface SearchOptions {
   readonly access: FileAccess;

@@ -4,9 +4,11 @@ import { codeOf } from '../../src/sandbox/file-faults.ts';
 import { type Download, openDownload } from './download.ts';
 import { FilesExecutor, type FilesOptions } from './executor.ts';
 import { listDirectory } from './list.ts';
+import { MAX_MEDIA_BYTES } from './limits.ts';
 import { KeyedLocks } from './locks.ts';
 import { type SearchOptions, searchFiles } from './search.ts';
 import { deletePath, type FileInfo, openForServing, type OpenFile, putFile, type PutRequest } from './serve.ts';
+import { readBytes } from './text-file.ts';
 import { receiveUpload, transferError, type UploadRequest } from './upload.ts';
 import { type Watch, watchFiles } from './watch.ts';
 import type { UnzipLimits } from './zip-entries.ts';
@@ -44,6 +46,13 @@ export class FileService {
       if (codeOf(error) === 'ENOENT') throw new AppError('TRANSFER_FAILED', '404: File not found', { cause: error });
       throw transferError(error, path);
     }
+  }
+
+  /** All of a file, for the viewer. @throws ENOENT, EISDIR, EACCES, TooLargeError, SpecialFileError, OutsideRootsError */
+  async readWhole(path: string): Promise<Buffer> {
+    const { access } = this.#options;
+    await using pin = await access.pin(path);
+    return await readBytes(access, pin, path, MAX_MEDIA_BYTES);
   }
 
   /** A file or directory for `GET /files/{path}`. @throws AppError */

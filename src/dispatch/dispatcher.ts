@@ -3,9 +3,10 @@ import type { Action } from '../protocol/actions.ts';
 import { DEFAULT_METADATA, errorObservation, runObservation } from '../protocol/observations.ts';
 import { abort, type Call, type IdempotencyKey } from './call.ts';
 import type { ActionContext, ActionResult, AnyExecutor } from './executor.ts';
-import { History } from './history.ts';
+import type { History } from './history.ts';
 import type { Journal } from './journal.ts';
 import { Lanes } from './lane.ts';
+import type { Reply } from './reply.ts';
 
 /** How a call ended, for logs and metrics. */
 export interface CallSummary {
@@ -28,12 +29,6 @@ export interface DispatcherOptions {
   readonly onSummary?: (summary: CallSummary) => void;
   /** What is answered for an action type that no executor serves. */
   readonly unavailable: (actionType: string) => string;
-}
-
-export interface Reply extends ActionResult {
-  readonly action_id: string;
-  /** Milliseconds at work. */
-  readonly duration_ms: number;
 }
 
 export interface Submission {

@@ -1,6 +1,6 @@
 import type { LoggedEvent } from '../events/types.ts';
 import type { CallStatus } from './call.ts';
-import type { Reply } from './dispatcher.ts';
+import type { Reply } from './reply.ts';
 
 interface IndexEntry {
   readonly actionSeq?: number;

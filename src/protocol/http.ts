@@ -273,6 +273,9 @@ export const DeleteFileQuery = z.object({
   recursive: queryFlag.default(false).describe('Remove a directory with all that is in it.'),
 });
 
+/** Reply of `DELETE /files/{path}`. */
+export const DeleteFileReply = z.object({ deleted: z.string().describe('The path.') });
+
 /** Body of `POST /files/search`. */
 export const SearchFilesRequest = z.object({
   path: z.string().describe('Directory, absolute.'),

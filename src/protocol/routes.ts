@@ -1,18 +1,35 @@
 import type { z } from 'zod';
 import {
   AliveReply,
+  DeleteFileQuery,
+  DeleteFileReply,
+  DirectoryReply,
+  DownloadFilesQuery,
   ErrorBody,
+  EventsQuery,
+  EventsReply,
+  EventStreamQuery,
   ExecuteActionReply,
   ExecuteActionRequest,
+  FilePathParams,
   HealthReply,
   ListFilesReply,
   ListFilesRequest,
   NotAliveReply,
+  PutFileQuery,
+  PutFileReply,
   ReadyReply,
+  SearchFilesLine,
+  SearchFilesRequest,
   ServerInfoReply,
   SessionClosedReply,
   SessionParams,
   SessionsReply,
+  UploadFileForm,
+  UploadFileQuery,
+  UploadFileReply,
+  WatchEvent,
+  WatchFilesQuery,
 } from './http.ts';
 
 /** Something to try, by name; shown in the document. */
@@ -22,7 +39,10 @@ export interface Example {
 }
 
 export interface RequestSpec {
-  readonly schema: z.ZodType;
+  /** Of the body; none: any bytes. */
+  readonly schema?: z.ZodType;
+  /** Of a body that is not JSON. */
+  readonly mediaType?: string;
   readonly examples?: Readonly<Record<string, Example>>;
 }
 
@@ -30,6 +50,8 @@ export interface ReplySpec {
   readonly description: string;
   /** Of the JSON body; none: the body is any JSON object. */
   readonly schema?: z.ZodType;
+  /** Of a body that is not JSON; the schema is that of one piece of it, if there is one. */
+  readonly mediaType?: string;
   readonly examples?: Readonly<Record<string, Example>>;
 }
 
@@ -45,6 +67,7 @@ export interface Route {
   /** Whether a key is needed when the server has one. */
   readonly isAuthRequired: boolean;
   readonly params?: z.ZodObject;
+  readonly query?: z.ZodObject;
   readonly request?: RequestSpec;
   readonly replies: Readonly<Record<number, ReplySpec>>;
 }
@@ -52,6 +75,25 @@ export interface Route {
 const FORBIDDEN: ReplySpec = { description: 'Wrong or missing key, or a foreign origin or host.', schema: ErrorBody };
 const INVALID: ReplySpec = {
   description: 'The body is not what is expected; `errors` says where (V0 §2.1).',
+  schema: ErrorBody,
+};
+const INVALID_QUERY: ReplySpec = {
+  description: 'A parameter is not what is expected; `errors` says which and what is allowed.',
+  schema: ErrorBody,
+};
+const NO_FILE: ReplySpec = { description: 'There is no such file.', schema: ErrorBody };
+const FILE_FORBIDDEN: ReplySpec = {
+  description: 'The account of the sandbox may not do that, or the path is outside of `--confine`; or as elsewhere.',
+  schema: ErrorBody,
+};
+const CONFLICT: ReplySpec = {
+  description: 'There is something else at this path, such as a directory.',
+  schema: ErrorBody,
+};
+const CHANGED: ReplySpec = { description: '`If-Match` or `If-None-Match` says otherwise.', schema: ErrorBody };
+const DISK_FULL: ReplySpec = { description: 'The disk is full; nothing was stored.', schema: ErrorBody };
+const TRANSFER_FAILED: ReplySpec = {
+  description: 'Any failure, as V0 answers it; `detail` says which.',
   schema: ErrorBody,
 };
 const TOO_LARGE: ReplySpec = { description: 'The body is larger than the server takes.', schema: ErrorBody };
@@ -208,6 +250,182 @@ export const ROUTES: readonly Route[] = [
       403: FORBIDDEN,
       413: TOO_LARGE,
       422: INVALID,
+    },
+  },
+  {
+    method: 'post',
+    path: '/upload_file',
+    operationId: 'uploadFile',
+    summary: 'Store a file, or unpack a zip archive, in a directory',
+    description:
+      'Of any size. An archive is refused as a whole when an entry would leave the directory, and when it is a bomb ' +
+      '(`--max-unzip-bytes`, `--max-unzip-ratio`, `--max-unzip-entries`).',
+    isAuthRequired: true,
+    query: UploadFileQuery,
+    request: { schema: UploadFileForm, mediaType: 'multipart/form-data' },
+    replies: {
+      200: { description: 'All of it is there (V0 §2.5).', schema: UploadFileReply },
+      403: FORBIDDEN,
+      422: { description: 'The form, a parameter or the archive is not what is expected.', schema: ErrorBody },
+      500: TRANSFER_FAILED,
+      507: DISK_FULL,
+    },
+  },
+  {
+    method: 'get',
+    path: '/download_files',
+    operationId: 'downloadFiles',
+    summary: 'A directory, or one file, as a zip archive',
+    description:
+      'Made while it is sent, without compression. Files only; what cannot be read is left out and named in the entry `.download-skipped.txt`.',
+    isAuthRequired: true,
+    query: DownloadFilesQuery,
+    replies: {
+      200: { description: 'The archive (V0 §2.6).', mediaType: 'application/zip' },
+      403: FORBIDDEN,
+      422: INVALID_QUERY,
+      500: TRANSFER_FAILED,
+    },
+  },
+  {
+    method: 'get',
+    path: '/files/{path}',
+    operationId: 'getFile',
+    summary: 'A file, or the entries of a directory',
+    description:
+      'A file comes as it is, with `ETag`, `Last-Modified`, one `Range` and the usual conditions; a directory as JSON. `HEAD` works too.',
+    isAuthRequired: true,
+    params: FilePathParams,
+    replies: {
+      200: { description: 'Of a directory; a file comes with its own type.', schema: DirectoryReply },
+      206: { description: 'A part of a file.', mediaType: '*/*' },
+      304: { description: 'The file is still the same.', mediaType: '*/*' },
+      403: FILE_FORBIDDEN,
+      404: NO_FILE,
+      409: { description: 'A pipe, socket or device.', schema: ErrorBody },
+      416: { description: 'There is no such range.', schema: ErrorBody },
+    },
+  },
+  {
+    method: 'put',
+    path: '/files/{path}',
+    operationId: 'putFile',
+    summary: 'Store the body as a file',
+    description:
+      'Of any type and size. Readers see the old or the new file, whole. Missing directories are made. `If-Match` and `If-None-Match` guard against lost updates.',
+    isAuthRequired: true,
+    params: FilePathParams,
+    query: PutFileQuery,
+    request: { mediaType: '*/*' },
+    replies: {
+      200: { description: 'The file was replaced.', schema: PutFileReply },
+      201: { description: 'The file is new.', schema: PutFileReply },
+      403: FILE_FORBIDDEN,
+      409: CONFLICT,
+      412: CHANGED,
+      422: INVALID_QUERY,
+      507: DISK_FULL,
+    },
+  },
+  {
+    method: 'delete',
+    path: '/files/{path}',
+    operationId: 'deleteFile',
+    summary: 'Remove a file, a link or a directory',
+    isAuthRequired: true,
+    params: FilePathParams,
+    query: DeleteFileQuery,
+    replies: {
+      200: { description: 'It is gone.', schema: DeleteFileReply },
+      403: FILE_FORBIDDEN,
+      404: NO_FILE,
+      409: { description: 'The directory is not empty, and `recursive` was not asked for.', schema: ErrorBody },
+      412: CHANGED,
+      422: INVALID_QUERY,
+    },
+  },
+  {
+    method: 'post',
+    path: '/files/search',
+    operationId: 'searchFiles',
+    summary: 'Find files by name and content',
+    description: 'One JSON object a line, as they are found; the last one is `{"done": true, …}`.',
+    isAuthRequired: true,
+    request: {
+      schema: SearchFilesRequest,
+      examples: {
+        name: { summary: 'By name', value: { path: '/workspace', glob: ['**/*.py'] } },
+        content: { summary: 'By content', value: { path: '/workspace', pattern: 'TODO', glob: ['*.ts'], limit: 100 } },
+      },
+    },
+    replies: {
+      200: { description: 'Each line is one of these.', schema: SearchFilesLine, mediaType: 'application/x-ndjson' },
+      403: FILE_FORBIDDEN,
+      404: NO_FILE,
+      409: CONFLICT,
+      413: TOO_LARGE,
+      422: INVALID,
+    },
+  },
+  {
+    method: 'get',
+    path: '/files/watch',
+    operationId: 'watchFiles',
+    summary: 'Changes below a directory, as they happen',
+    description:
+      'Server-Sent Events; `ready` comes first. A client that reads too slowly gets `resync` in place of what it missed.',
+    isAuthRequired: true,
+    query: WatchFilesQuery,
+    replies: {
+      200: { description: 'The data of each event.', schema: WatchEvent, mediaType: 'text/event-stream' },
+      403: FILE_FORBIDDEN,
+      404: NO_FILE,
+      422: INVALID_QUERY,
+    },
+  },
+  {
+    method: 'get',
+    path: '/events',
+    operationId: 'listEvents',
+    summary: 'A page of the event log',
+    description:
+      'Everything that happened, oldest first. Go on with `after` = `next`: it is the last event that was looked at, so a filter ' +
+      'that finds nothing makes progress too. A cursor that retention has overtaken begins with the oldest; for one that is ahead ' +
+      'of the log, which then is of another generation (`stream`), the page is empty and `next` is the beginning.',
+    isAuthRequired: true,
+    query: EventsQuery,
+    replies: {
+      200: { description: 'At most `limit` events and about 4 MiB.', schema: EventsReply },
+      403: FORBIDDEN,
+      422: INVALID_QUERY,
+      500: INTERNAL,
+    },
+  },
+  {
+    method: 'get',
+    path: '/events/stream',
+    operationId: 'streamEvents',
+    summary: 'The event log as it grows: WebSocket or Server-Sent Events',
+    description:
+      'A WebSocket gets one JSON text frame (at most 256 KiB) for each event; with `Accept: text/event-stream` the same comes as ' +
+      'Server-Sent Events (`id` is the seq, `event` the kind, `data` the JSON; `Last-Event-ID` resumes). First comes ' +
+      '`{"kind":"hello","stream","oldest","latest"}`; then, with `after`, all events with a higher seq, one ' +
+      '`{"kind":"caught_up","seq"}`, and new events as they happen. When the events after the cursor cannot be had: ' +
+      '`{"kind":"resync","reason":"generation"|"trimmed"|"ahead","stream","oldest"}`, then all from the oldest. ' +
+      'A WebSocket may show its key in its first frame, `{"type":"auth","session_api_key":"..."}`, within 10 s. Close codes: 1001 ' +
+      'the server shuts down, 1003 and 1008 something else than JSON text was sent, 1009 it was too large, 1011 the log cannot ' +
+      'be read, 1013 too slow or too many (come back later with the last seq), 4001 wrong or missing key.',
+    isAuthRequired: true,
+    query: EventStreamQuery,
+    replies: {
+      200: {
+        description: 'Server-Sent Events, without end. A WebSocket is answered with 101.',
+        mediaType: 'text/event-stream',
+      },
+      403: FORBIDDEN,
+      422: INVALID_QUERY,
+      426: { description: 'Neither a WebSocket nor Server-Sent Events were asked for.', schema: ErrorBody },
+      503: { description: 'Too many subscribers, or the server is shutting down.', schema: ErrorBody },
     },
   },
   {

@@ -13,6 +13,9 @@ export interface FileAccessOptions {
   readonly roots: readonly string[];
 }
 
+/** How often a file is looked for that is being replaced all the time. */
+const MAX_ATTEMPTS = 20;
+
 /** Linux; Node has no name for it. */
 const O_PATH = 0o10000000;
 
@@ -125,20 +128,33 @@ export class FileAccess {
     }
   }
 
+  /** A file that is replaced in the very moment of opening is opened anew: there always is one. */
   async #pinAt(openPath: string, path: string): Promise<Pin> {
+    for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt += 1) {
+      const pin = await this.#tryPin(openPath, path);
+      if (pin) return pin;
+    }
+    throw fault('ENOENT', path);
+  }
+
+  /** undefined: what was opened has no name any more. */
+  async #tryPin(openPath: string, path: string): Promise<Pin | undefined> {
     const handle = await open(openPath, O_PATH).catch((error: unknown) => {
       const code = codeOf(error);
       throw code !== undefined && code in KNOWN_CODES ? fault(code as keyof typeof KNOWN_CODES, path) : error;
     });
+    let pin: Pin | undefined;
     try {
-      const [stats, target] = await Promise.all([handle.stat(), readlink(`/proc/self/fd/${handle.fd}`)]);
-      if (stats.nlink === 0) throw fault('ENOENT', path);
+      // In this order: what has a name afterwards had one when it was asked for.
+      const target = await readlink(`/proc/self/fd/${handle.fd}`);
+      const stats = await handle.stat();
+      if (stats.nlink === 0) return undefined;
       if (!this.#isInside(target)) throw new OutsideRootsError(path);
       await this.#checkSearch(target);
-      return new Pin(handle, target, stats);
-    } catch (error) {
-      await handle.close();
-      throw error;
+      pin = new Pin(handle, target, stats);
+      return pin;
+    } finally {
+      if (!pin) await handle.close();
     }
   }
 

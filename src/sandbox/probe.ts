@@ -35,17 +35,10 @@ const TOOLS: Readonly<Record<string, readonly string[]>> = {
   chromium: ['--version'],
 };
 
-/** Looks once, two tools at a time so that a small machine is not kept busy; never rejects. */
+/** Looks once, one tool after another so that a small machine is not kept busy; never rejects. */
 export async function probeSandbox(env: Readonly<Record<string, string>>): Promise<SandboxFacts> {
-  const names = Object.keys(TOOLS);
-  const versions: Record<string, string | null> = {};
-  const work = async (): Promise<void> => {
-    for (let name = names.shift(); name !== undefined; name = names.shift()) {
-      versions[name] = await versionOf(name, TOOLS[name] ?? [], env);
-    }
-  };
-  await Promise.all([work(), work()]);
-  const tools = Object.fromEntries(Object.keys(TOOLS).map((name) => [name, versions[name] ?? null]));
+  const tools: Record<string, string | null> = {};
+  for (const [name, args] of Object.entries(TOOLS)) tools[name] = await versionOf(name, args, env);
   return { ...systemFacts(), tools };
 }
 

@@ -45,6 +45,15 @@ export function listProcesses(): ProcessInfo[] {
     .filter((info) => info !== undefined);
 }
 
+/** Whether there is such a process; one that has ended counts until somebody has waited for it. */
+export function isProcessAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return error instanceof Error && 'code' in error && error.code === 'EPERM';
+  }
+}
+
 /** Whether a process has children, dead ones included that it has not waited for. */
 export function hasChildren(pid: number): boolean {
   return listProcesses().some(({ parent }) => parent === pid);

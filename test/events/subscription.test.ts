@@ -80,7 +80,7 @@ interface Running {
   readonly sink: TestSink;
   readonly subscription: Subscription;
   readonly end: Promise<SubscriptionEnd>;
-  stop(): Promise<SubscriptionEnd>;
+  readonly stop: () => Promise<SubscriptionEnd>;
 }
 
 function follow(

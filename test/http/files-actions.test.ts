@@ -117,8 +117,7 @@ describe('read', () => {
   });
 
   test('a file that is too large is refused whole, and read in part', async () => {
-    const path = fileWith('first\nsecond\n');
-    truncateSync(path, MAX_READ_BYTES + 20);
+    const path = fileWith(`first\nsecond\n${'x'.repeat(MAX_READ_BYTES)}`);
     const whole = await read(path);
     expect(whole.observation).toBe('error');
     expect(whole.content).toContain('File is too large');
@@ -298,7 +297,7 @@ describe('edit', () => {
       'Unrecognized command bogus. The allowed commands for the oh_editor tool are: view, create, str_replace, insert, undo_edit',
     );
     const large = fileWith('x', 'large');
-    truncateSync(large, 12.3 * 1024 * 1024);
+    truncateSync(large, Math.round(12.3 * 1024 * 1024));
     expect(await content(large, { command: 'view' })).toBe(
       `ERROR:\nFile validation failed for ${large}: File is too large (12.3MB). Maximum allowed size is 10MB.`,
     );

@@ -22,9 +22,11 @@ const MEMBERS = [1, 2, 3, 4, 5, 6, 7, 8];
 
 let families = 0;
 const started: ChildProcess[] = [];
+const argumentsUsed: string[] = [];
 
 afterEach(() => {
   for (const child of started.splice(0)) child.kill('SIGKILL');
+  for (const argument of argumentsUsed.splice(0)) for (const pid of processesWith(argument)) signalProcess(pid, 'SIGKILL');
 });
 
 /** A tree of processes that carries `mark`; resolves when all of it is there. */
@@ -33,6 +35,7 @@ async function startFamily(mark: string): Promise<{ child: ChildProcess; argumen
   const argument = `8639${process.pid}${String(families).padStart(2, '0')}`;
   const child = spawn(FAMILY, [argument], { env: { PATH: process.env['PATH'], ACTIOND_TEST_MARK: mark }, stdio: 'ignore', detached: true });
   started.push(child);
+  argumentsUsed.push(argument);
   await until('the family', () => MEMBERS.every((member) => processesWith(`sleep ${argument}.${member}`).length > 0));
   return { child, argument };
 }
@@ -50,14 +53,12 @@ describe('endProcesses', () => {
     expect(left).toBe(0);
     // One left with an empty environment and a session of its own when its parent had gone: nothing tells whose it is.
     expect(processesWith(argument).filter((pid) => !isWithoutTrace(pid))).toEqual([]);
-    for (const pid of processesWith(argument)) process.kill(pid, 'SIGKILL');
   });
 
   test('by root: all that still has its parents', async () => {
     const { child, argument } = await startFamily('root');
     expect(await endProcesses({ root: child.pid ?? 0, sessions: new Set([child.pid ?? 0]) }, 300)).toBe(0);
     expect(processesWith(argument).filter((pid) => !isOwnSession(pid))).toEqual([]);
-    for (const pid of processesWith(argument)) process.kill(pid, 'SIGKILL');
   });
 
   test('a mark is a whole entry: neither a part of a value nor another name', async () => {
@@ -70,7 +71,6 @@ describe('endProcesses', () => {
     }
     expect(processesWith(argument).length).toBe(count);
     await endProcesses({ mark: `ACTIOND_TEST_MARK=${value}-longer` }, 0);
-    for (const pid of processesWith(argument)) process.kill(pid, 'SIGKILL');
   });
 
   test('those that can tidy up are given the time', async () => {

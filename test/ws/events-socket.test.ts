@@ -21,6 +21,8 @@ const range = (first: number, last: number): number[] =>
 
 const isCaughtUp = ({ control }: StreamClient): boolean => control.at(-1)?.kind === 'caught_up';
 
+const auth = (key: unknown): string => JSON.stringify({ type: 'auth', session_api_key: key });
+
 /** A real log in a directory of its own. */
 async function temporaryLog(): Promise<AsyncDisposable & { readonly log: EventLog }> {
   const directory = mkdtempSync(join(tmpdir(), 'actiond-events-'));
@@ -240,7 +242,6 @@ describe('requests that are wrong are refused before the upgrade', () => {
 
 describe('keys', () => {
   const apiKeys = ['right', 'other'];
-  const auth = (key: unknown): string => JSON.stringify({ type: 'auth', session_api_key: key });
 
   test.each([
     ['header', '', { 'x-session-api-key': 'right' }],

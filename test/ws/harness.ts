@@ -103,7 +103,7 @@ export class StreamClient implements Disposable {
   #waiters: (() => void)[] = [];
 
   private constructor(url: string, { headers = {}, autoPong = true }: ClientOptions) {
-    this.socket = new WebSocket(url, { headers, autoPong } as object);
+    this.socket = new WebSocket(url, { headers, autoPong });
     this.socket.on('message', (data: Buffer, isBinary) => {
       if (isBinary) throw new Error('a binary frame');
       this.largest.bytes = Math.max(this.largest.bytes, data.length);
