@@ -23,7 +23,18 @@ describe('keys', () => {
     expect(codeOf({ apiKeys }, path, {})).toBe('ok');
   });
 
-  test.each(['/execute_action', '/sessions', '/nowhere', '/', '', '/alive/', '/ALIVE', '/alive/x', '/openapi.json', '/list_files'])('%s needs one', (path) => {
+  test.each([
+    '/execute_action',
+    '/sessions',
+    '/nowhere',
+    '/',
+    '',
+    '/alive/',
+    '/ALIVE',
+    '/alive/x',
+    '/openapi.json',
+    '/list_files',
+  ])('%s needs one', (path) => {
     expect(codeOf({ apiKeys }, path, {})).toBe('AUTH_INVALID_KEY');
     expect(codeOf({ apiKeys }, path, { 'x-session-api-key': 'alpha' })).toBe('ok');
     expect(codeOf({ apiKeys }, path, { authorization: 'Bearer beta' })).toBe('ok');
@@ -79,7 +90,8 @@ describe('origins and hosts', () => {
 });
 
 test('loopback addresses', () => {
-  for (const host of ['127.0.0.1', '127.9.9.9', '::1', 'localhost']) expect([host, isLoopbackAddress(host)]).toEqual([host, true]);
+  for (const host of ['127.0.0.1', '127.9.9.9', '::1', 'localhost'])
+    expect([host, isLoopbackAddress(host)]).toEqual([host, true]);
   for (const host of ['0.0.0.0', '::', '10.0.0.1', '128.0.0.1', 'example.com', '127.evil.example', '1127.0.0.1']) {
     expect([host, isLoopbackAddress(host)]).toEqual([host, false]);
   }

@@ -42,9 +42,11 @@ export function looksLikeUtf16(head: Uint8Array): 'utf-16le' | 'utf-16be' | unde
   return undefined;
 }
 
-/** Whether the low bytes of 16-bit units have no control characters. */
-function hasTextUnits(head: Uint8Array, first: number): boolean {
-  return head.every((byte, index) => index % 2 !== first || byte >= 0x20 || TEXT_CONTROLS.has(byte));
+/** Whether no 16-bit unit is a control character. @param low index of the first low byte */
+function hasTextUnits(head: Uint8Array, low: 0 | 1): boolean {
+  return head.every(
+    (byte, index) => index % 2 !== low || byte >= 0x20 || head[index ^ 1] !== 0 || TEXT_CONTROLS.has(byte),
+  );
 }
 
 function hasByteOrderMark(head: Uint8Array): boolean {

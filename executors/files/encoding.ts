@@ -53,8 +53,7 @@ const LAST_RESORT = 'iso-8859-1';
 export async function decode(bytes: Buffer): Promise<DecodedText> {
   const marked = MARKED.find(({ mark }) => bytes.subarray(0, mark.length).equals(mark));
   if (marked === undefined && isUtf8(bytes)) return { text: bytes.toString('utf8'), encoding: UTF_8 };
-  const candidates = marked ? [marked] : (await guesses(bytes)).map((name) => ({ name, mark: NO_MARK }));
-  for (const encoding of candidates) {
+  for (const encoding of marked ? [marked] : await candidates(bytes)) {
     const text = await tryDecode(bytes, encoding);
     if (text !== undefined) return { text, encoding };
   }
@@ -73,16 +72,37 @@ export async function encode(text: string, { name, mark }: Encoding): Promise<Bu
   return Buffer.concat([mark, bytes]);
 }
 
-async function guesses(bytes: Buffer): Promise<string[]> {
+async function candidates(bytes: Buffer): Promise<Encoding[]> {
+  const { certain, likely } = await guesses(bytes);
+  const head = bytes.subarray(0, GUESS_BYTES);
+  const codec = await loadCodec();
+  const rated = likely
+    .filter((name) => codec.encodingExists(name))
+    .map((name) => ({ name, oddities: countOddities(codec.decode(head, name)) }));
+  const names = [...certain, ...rated.toSorted((a, b) => a.oddities - b.oddities).map(({ name }) => name)];
+  return names.map((name) => ({ name, mark: NO_MARK }));
+}
+
+/** What a text in the right encoding rarely has: capitals inside of words, control codes, frames, and bytes without a meaning. */
+const ODDITY = /\p{Ll}\p{Lu}|[\u0080-\u009F\u2500-\u259F\uFFFD]/gu;
+
+function countOddities(text: string): number {
+  return text.match(ODDITY)?.length ?? 0;
+}
+
+/** What a file shows or says, and what its bytes are like, the likeliest first. */
+async function guesses(bytes: Buffer): Promise<{ certain: string[]; likely: string[] }> {
   const utf16 = looksLikeUtf16(bytes.subarray(0, SNIFF_BYTES));
   const declared = DECLARATION.exec(bytes.toString('latin1', 0, DECLARATION_BYTES))?.[1];
   const { default: chardet } = await import('chardet');
   const likely = chardet.analyse(bytes.subarray(0, GUESS_BYTES)).map(({ name }) => name);
-  return [utf16, declared, ...likely]
-    .filter((name) => name !== undefined)
-    .map((name) => name.toLowerCase())
-    .filter((name) => name !== 'utf-8' && name !== 'ascii' && !name.startsWith('iso-2022'));
+  const usable = (names: readonly (string | undefined)[]): string[] =>
+    names.flatMap((name) => (name === undefined || NOT_GUESSED.test(name) ? [] : [name.toLowerCase()]));
+  return { certain: usable([utf16, declared]), likely: usable(likely) };
 }
+
+/** Tried already, or never right for a file. */
+const NOT_GUESSED = /^(?:utf-?8|ascii|us-ascii|iso-2022.*)$/i;
 
 async function tryDecode(bytes: Buffer, { name, mark }: Encoding): Promise<string | undefined> {
   const body = bytes.subarray(mark.length);
@@ -90,7 +110,9 @@ async function tryDecode(bytes: Buffer, { name, mark }: Encoding): Promise<strin
   const codec = await loadCodec();
   if (!codec.encodingExists(name)) return undefined;
   const text = codec.decode(body, name, { stripBOM: false });
-  return codec.encode(text, name).equals(body) ? text : undefined;
+  // A byte without a meaning comes back all the same, and must not be shown as one that has.
+  const isWhole = name.startsWith('utf') || !text.includes('\uFFFD');
+  return isWhole && codec.encode(text, name).equals(body) ? text : undefined;
 }
 
 /** A quarter of a megabyte of tables that most sessions never need. */

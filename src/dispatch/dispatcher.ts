@@ -130,7 +130,7 @@ export class Dispatcher {
     abort(call, 'cancel');
     if (wasQueued) {
       call.status = 'cancelled';
-      flight.settleEarly(refusal(call, 'The action was cancelled before it started.'));
+      flight.settleEarly(refusal(call, CANCELLED_EARLY));
     }
     await flight.reply;
     return true;
@@ -162,11 +162,11 @@ export class Dispatcher {
   }
 
   #take(action: Action, idempotency: IdempotencyKey | undefined): Flight {
-    const executor = this.#byType.get(action.action);
+    const { lane, execute } = route(this.#byType.get(action.action), action);
     const call: Call = {
       id: randomUUID(),
       action,
-      lane: executor?.laneOf(action),
+      lane,
       isHidden: isHidden(action),
       idempotency,
       created: new Date(),
@@ -181,25 +181,24 @@ export class Dispatcher {
     let settleEarly: Flight['settleEarly'] = ignore;
     const early = new Promise<ActionResult>((resolve) => (settleEarly = resolve));
     const arrivedAt = performance.now();
-    const queued = this.#lanes.run(call.lane, () => this.#perform(call, executor, accepted, arrivedAt));
-    const reply = Promise.race([
-      queued,
-      early.then((result) => this.#finish(call, result, arrivedAt, performance.now(), undefined)),
-    ]);
+    const ended = early.then((result) => this.#finish(call, result, arrivedAt, performance.now(), undefined));
+    const queued = this.#lanes.run(call.lane, () => this.#perform(call, execute, accepted, ended, arrivedAt));
+    const reply = Promise.race([queued, ended]);
     const flight: Flight = { call, reply, accepted, settleEarly };
     this.#flights.set(call.id, flight);
     if (idempotency) this.#byKey.set(idempotency.key, flight);
     return flight;
   }
 
+  /** @param ended the reply of a call that is cancelled while it waits: its turn passes with it */
   async #perform(
     call: Call,
-    executor: AnyExecutor | undefined,
+    execute: Execute | undefined,
     accepted: Promise<void>,
+    ended: Promise<Reply>,
     arrivedAt: number,
   ): Promise<Reply> {
-    // Cancelled while it waited: it has been answered, its turn passes.
-    if (call.status !== 'queued') return new Promise(ignore);
+    if (call.status !== 'queued') return ended;
     call.status = 'running';
     call.started = new Date();
     this.#running += 1;
@@ -207,12 +206,10 @@ export class Dispatcher {
     let cause: unknown;
     let result: ActionResult;
     try {
-      const unrecorded = await failureOf(accepted);
-      if (unrecorded !== undefined) result = refusal(call, `${NOT_RECORDED} (${unrecorded})`);
-      else
-        result = executor
-          ? await executor.execute(call.action, this.#context(call, arrivedAt))
-          : refusal(call, this.#options.unavailable(call.action.action));
+      const obstacle = await obstacleOf(call, accepted);
+      if (obstacle !== undefined) result = refusal(call, obstacle);
+      else if (execute) result = await execute(this.#context(call, arrivedAt));
+      else result = refusal(call, this.#options.unavailable(call.action.action));
       call.status = call.controller.signal.reason === 'cancel' ? 'cancelled' : 'finished';
     } catch (error) {
       cause = error;
@@ -246,8 +243,17 @@ export class Dispatcher {
     if (isRecorded) this.#options.history.remember(reply);
     this.#forget(call);
     const outcome = isRecorded ? outcomeOf(call, recorded, cause) : 'unrecorded';
-    this.#options.onSummary?.({ call, outcome, queuedMs: startedAt - arrivedAt, durationMs, cause });
+    this.#summarize({ call, outcome, queuedMs: startedAt - arrivedAt, durationMs, cause });
     return reply;
+  }
+
+  /** A log that cannot be written costs a line, not an answer. */
+  #summarize(summary: CallSummary): void {
+    try {
+      this.#options.onSummary?.(summary);
+    } catch {
+      // There is nowhere left to say it.
+    }
   }
 
   #forget(call: Call): void {
@@ -262,6 +268,31 @@ export class Dispatcher {
     const emit = call.isHidden ? undefined : (text: string): void => journal.output(call, text);
     return { actionId: call.id, signal: call.controller.signal, arrivedAt, emit };
   }
+}
+
+const CANCELLED_EARLY = 'The action was cancelled before it started.';
+
+type Execute = (context: ActionContext) => Promise<ActionResult>;
+
+/** Where an action goes; an executor that cannot even tell its lane fails the action, outside of any lane. */
+function route(
+  executor: AnyExecutor | undefined,
+  action: Action,
+): { lane: string | undefined; execute: Execute | undefined } {
+  if (!executor) return { lane: undefined, execute: undefined };
+  try {
+    return { lane: executor.laneOf(action), execute: (context) => executor.execute(action, context) };
+  } catch (error) {
+    return { lane: undefined, execute: () => Promise.reject(error as Error) };
+  }
+}
+
+/** Why a call is answered without being carried out; undefined when nothing is in its way. */
+async function obstacleOf({ controller: { signal } }: Call, accepted: Promise<void>): Promise<string | undefined> {
+  const unrecorded = await failureOf(accepted);
+  if (unrecorded !== undefined) return `${NOT_RECORDED} (${unrecorded})`;
+  if (!signal.aborted) return undefined;
+  return signal.reason === 'cancel' ? CANCELLED_EARLY : 'The server is shutting down; the action was not started.';
 }
 
 const NOT_RECORDED =

@@ -348,7 +348,12 @@ describe('stop', () => {
     const stopped = dispatcher.stop(10_000);
     expect(refusalOf(dispatcher, run('late'))).toBe('shutting-down');
     await stopped;
-    expect(await Promise.all(replies.map(contentOf))).toEqual(['aborted: shutdown', 'aborted before: shutdown', 'aborted: shutdown']);
+    expect(await Promise.all(replies.map(contentOf))).toEqual([
+      'aborted: shutdown',
+      'The server is shutting down; the action was not started.',
+      'aborted: shutdown',
+    ]);
+    expect(executor.begun).toEqual(['wait 1', 'wait free']);
     expect(executor.contexts.every(({ signal }) => signal.aborted)).toBe(true);
     expect(dispatcher.running).toBe(0);
   });
@@ -356,9 +361,14 @@ describe('stop', () => {
   test('resolves at once when idle, and after the limit when an executor does not listen', async () => {
     await (await setUp()).dispatcher.stop(60_000);
     const deaf = new EchoExecutor();
-    deaf.execute = () => new Promise(() => undefined);
+    let isBegun = false;
+    deaf.execute = () => {
+      isBegun = true;
+      return new Promise(() => undefined);
+    };
     const { dispatcher } = await setUp({ executor: deaf });
     void dispatcher.dispatch({ action: run('never ends') });
+    await until('the action is at work', () => isBegun);
     await dispatcher.stop(50);
     expect(dispatcher.running).toBe(1);
   });

@@ -30,10 +30,10 @@ function start(args: readonly string[] = [], env: Readonly<Record<string, string
 }
 
 /** An argument that only this test's processes have. */
-let marks = 0;
+let marksMade = 0;
 function newMark(): string {
-  marks += 1;
-  return `86396.${process.pid}${String(marks).padStart(3, '0')}`;
+  marksMade += 1;
+  return `86396.${process.pid}${String(marksMade).padStart(3, '0')}`;
 }
 
 describe('command line', () => {
@@ -41,7 +41,16 @@ describe('command line', () => {
     using daemon = new Daemon(build, ['--help']);
     expect((await daemon.exited).code).toBe(0);
     expect(daemon.stderr).toBe('');
-    for (const flag of ['--host', '--state-dir', '--working-dir', '--username', '--multi-command', '--max-body-bytes', 'SESSION_API_KEY', 'NO_CHANGE_TIMEOUT_SECONDS']) {
+    for (const flag of [
+      '--host',
+      '--state-dir',
+      '--working-dir',
+      '--username',
+      '--multi-command',
+      '--max-body-bytes',
+      'SESSION_API_KEY',
+      'NO_CHANGE_TIMEOUT_SECONDS',
+    ]) {
       expect(daemon.stdout).toContain(flag);
     }
   });
@@ -49,7 +58,9 @@ describe('command line', () => {
   test('--version', async () => {
     using daemon = new Daemon(build, ['--version']);
     expect((await daemon.exited).code).toBe(0);
-    const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')) as { version: string };
+    const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../../package.json'), 'utf8')) as {
+      version: string;
+    };
     expect(daemon.stdout).toBe(`actiond ${version}\n`);
   });
 
@@ -99,14 +110,19 @@ describe('command line', () => {
     }
   });
 
-  test('V0\'s own list of arguments', async () => {
+  test("V0's own list of arguments", async () => {
     const { username, uid } = userInfo();
     const port = await freePort();
     const workspace = newDirectory();
     const args = [
       ...'run -n openhands poetry run python -u -m openhands.runtime.action_execution_server'.split(' '),
       `${port}`,
-      ...['--working-dir', workspace, '--plugins', 'agent_skills', 'jupyter', '--username', username, '--user-id', `${uid}`, '--no-enable-browser'],
+      '--working-dir',
+      workspace,
+      ...'--plugins agent_skills jupyter --no-enable-browser --username'.split(' '),
+      username,
+      '--user-id',
+      `${uid}`,
     ];
     using daemon = new Daemon(build, args, { env: { XDG_STATE_HOME: newDirectory(), SESSION_API_KEY: 'v0-key' } });
     const url = await daemon.url();
@@ -120,44 +136,53 @@ describe('command line', () => {
 });
 
 describe('shutdown', () => {
-  test.each(['SIGTERM', 'SIGINT'] as const)('%s: everything running is answered and ended, exit 0 in time', async (signal) => {
-    using daemon = start();
-    const url = await daemon.url();
-    const mark = newMark();
-    const jobs = [
-      `sleep ${mark}1 &`,
-      `sleep ${mark}2 & disown`,
-      `setsid sleep ${mark}3 &`,
-      `(setsid sh -c 'trap "" HUP TERM; sleep ${mark}4; :' &)`,
-      `nohup sleep ${mark}5 > /dev/null 2>&1 &`,
-      `(sleep ${mark}6 & exec setsid sleep ${mark}7) &`,
-      // With another environment: only the tree tells whose it is.
-      `env -i sleep ${mark}8 &`,
-    ];
-    for (const job of jobs) expect((await run(url, job)).exitCode).toBe(0);
-    await run(url, 'true', { session: 'other' });
-    using idle = await RawConnection.open(url);
-    await idle.send('GET /alive HTTP/1.1\r\nhost: localhost\r\nconnection: keep-alive\r\n\r\n');
-    await until('the answer', () => idle.received.includes('200 OK'));
-    using half = await RawConnection.open(url);
-    await half.send('POST /execute_action HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n');
-    const running = run(url, `echo partial; sleep ${mark}9`);
-    const queued = run(url, 'echo never');
-    const stubborn = run(url, `trap '' INT TERM HUP; echo deaf; sleep ${mark}0; yes`, { session: 'other' });
-    await until('all processes', () => [...'1234567890'].every((digit) => processesWith(`sleep ${mark}${digit}`).length > 0));
-    const sent = performance.now();
-    daemon.signal(signal);
-    expect(await daemon.exited).toEqual({ code: 0, signal: null });
-    expect(performance.now() - sent).toBeLessThan(5000);
-    const answer = await running;
-    expect([answer.status, answer.content, answer.suffix]).toEqual([200, 'partial', '\n[The server is shutting down; the command was ended.]']);
-    expect((await stubborn).content).toBe('deaf');
-    expect((await queued).content).not.toContain('never');
-    expect(processesWith(mark)).toEqual([]);
-    await until('the sockets to be closed', () => idle.isClosed && half.isClosed);
-    expect(readdirSync(tmpdir()).filter((name) => name.startsWith(`actiond-${daemon.pid}-`))).toEqual([]);
-    expect(daemon.stderr).toBe('');
-  });
+  test.each(['SIGTERM', 'SIGINT'] as const)(
+    '%s: everything running is answered and ended, exit 0 in time',
+    async (signal) => {
+      using daemon = start();
+      const url = await daemon.url();
+      const mark = newMark();
+      const jobs = [
+        `sleep ${mark}1 &`,
+        `sleep ${mark}2 & disown`,
+        `setsid sleep ${mark}3 &`,
+        `(setsid sh -c 'trap "" HUP TERM; sleep ${mark}4; :' &)`,
+        `nohup sleep ${mark}5 > /dev/null 2>&1 &`,
+        `(sleep ${mark}6 & exec setsid sleep ${mark}7) &`,
+        // With another environment: only the tree tells whose it is.
+        `env -i sleep ${mark}8 &`,
+      ];
+      for (const job of jobs) expect((await run(url, job)).exitCode).toBe(0);
+      await run(url, 'true', { session: 'other' });
+      using idle = await RawConnection.open(url);
+      await idle.send('GET /alive HTTP/1.1\r\nhost: localhost\r\nconnection: keep-alive\r\n\r\n');
+      await until('the answer', () => idle.received.includes('200 OK'));
+      using half = await RawConnection.open(url);
+      await half.send('POST /execute_action HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n');
+      const running = run(url, `echo partial; sleep ${mark}9`);
+      const queued = run(url, 'echo never');
+      const stubborn = run(url, `trap '' INT TERM HUP; echo deaf; sleep ${mark}0; yes`, { session: 'other' });
+      await until('all processes', () =>
+        Array.from('1234567890').every((digit) => processesWith(`sleep ${mark}${digit}`).length > 0),
+      );
+      const sent = performance.now();
+      daemon.signal(signal);
+      expect(await daemon.exited).toEqual({ code: 0, signal: null });
+      expect(performance.now() - sent).toBeLessThan(5000);
+      const answer = await running;
+      expect([answer.status, answer.content, answer.suffix]).toEqual([
+        200,
+        'partial',
+        '\n[The server is shutting down; the command was ended.]',
+      ]);
+      expect((await stubborn).content).toBe('deaf');
+      expect((await queued).content).not.toContain('never');
+      expect(processesWith(mark)).toEqual([]);
+      await until('the sockets to be closed', () => idle.isClosed && half.isClosed);
+      expect(readdirSync(tmpdir()).filter((name) => name.startsWith(`actiond-${daemon.pid}-`))).toEqual([]);
+      expect(daemon.stderr).toBe('');
+    },
+  );
 
   test('an idle server goes at once', async () => {
     using daemon = start();
@@ -198,7 +223,11 @@ describe('several and again', () => {
     const [a, b] = await Promise.all([first.url(), second.url()]);
     const marks = [newMark(), newMark()];
     await Promise.all([run(a, `sleep ${marks[0]} & x=a`), run(b, `sleep ${marks[1]} & x=b`)]);
-    expect(await Promise.all([run(a, 'echo $x'), run(b, 'echo $x')]).then((replies) => replies.map(({ content }) => content))).toEqual(['a', 'b']);
+    expect(
+      await Promise.all([run(a, 'echo $x'), run(b, 'echo $x')]).then((replies) =>
+        replies.map(({ content }) => content),
+      ),
+    ).toEqual(['a', 'b']);
     first.signal('SIGTERM');
     expect((await first.exited).code).toBe(0);
     expect([processesWith(marks[0] ?? '').length, processesWith(marks[1] ?? '').length]).toEqual([0, 1]);
@@ -232,7 +261,8 @@ describe('several and again', () => {
     using daemon = start();
     const url = await daemon.url();
     const mark = newMark();
-    for (const session of ['a', 'b', 'c']) await run(url, `nohup sleep ${mark} > /dev/null 2>&1 < /dev/null & disown`, { session });
+    for (const session of ['a', 'b', 'c'])
+      await run(url, `nohup sleep ${mark} > /dev/null 2>&1 < /dev/null & disown`, { session });
     const shells = childrenOf(daemon.pid);
     expect(shells.length).toBeGreaterThanOrEqual(4);
     daemon.signal('SIGKILL');
@@ -240,7 +270,8 @@ describe('several and again', () => {
     try {
       await until('the shells to end', () => shells.every((pid) => !existsSync(`/proc/${pid}`)));
     } finally {
-      for (const pid of [...processesWith(`sleep ${mark}`), ...shells.filter((shell) => existsSync(`/proc/${shell}`))]) process.kill(pid, 'SIGKILL');
+      for (const pid of [...processesWith(`sleep ${mark}`), ...shells.filter((shell) => existsSync(`/proc/${shell}`))])
+        process.kill(pid, 'SIGKILL');
     }
   });
 });
@@ -248,13 +279,19 @@ describe('several and again', () => {
 describe('secrets', () => {
   test('keys are in no environment and no log', async () => {
     const keys = ['s3cret-session-key', 's3cret-second-key'];
-    using daemon = start(['--log-level', 'trace'], { SESSION_API_KEY: keys[0] ?? '', ACTIOND_API_KEYS: keys[1] ?? '', MY_SESSION_API_KEY: 's3cret-third', HARMLESS: 'kept' });
+    using daemon = start(['--log-level', 'trace'], {
+      SESSION_API_KEY: keys[0] ?? '',
+      ACTIOND_API_KEYS: keys[1] ?? '',
+      MY_SESSION_API_KEY: 's3cret-third',
+      HARMLESS: 'kept',
+    });
     const url = await daemon.url();
     const key = keys[0] ?? '';
     const seen = await run(url, 'env; declare -px; tr "\\0" "\\n" < /proc/$$/environ', { key });
     expect(seen.content).toContain('HARMLESS=kept');
     expect(seen.content).not.toMatch(/s3cret|SESSION_API_KEY|ACTIOND_API_KEYS/);
-    for (const pid of childrenOf(daemon.pid)) expect(readFileSync(`/proc/${pid}/environ`, 'latin1')).not.toMatch(/s3cret/);
+    for (const pid of childrenOf(daemon.pid))
+      expect(readFileSync(`/proc/${pid}/environ`, 'latin1')).not.toMatch(/s3cret/);
     expect((await fetch(`${url}/sessions`, { headers: { 'x-session-api-key': `${key}x` } })).status).toBe(403);
     expect((await run(url, 'echo wrong', { key: 's3cret-wrong' })).status).toBe(403);
     await run(url, 'exit 1', { key });
@@ -272,7 +309,9 @@ describe('secrets', () => {
     await fetch(`${url}/execute_action`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({ action: { action: 'run', args: { command: 'echo hid-$((1+1))-den', hidden: true, blocking: true } } }),
+      body: JSON.stringify({
+        action: { action: 'run', args: { command: 'echo hid-$((1+1))-den', hidden: true, blocking: true } },
+      }),
     });
     daemon.signal('SIGTERM');
     await daemon.exited;

@@ -17,9 +17,24 @@ beforeAll(async () => {
   server = await TestServer.start();
 });
 afterAll(() => server[Symbol.asyncDispose]());
-afterEach(async () => {
+afterEach(expectServing);
+
+async function expectServing(): Promise<void> {
   expect((await server.run('echo good')).content).toBe('good');
-});
+}
+
+/** Head of a request that brings an action. */
+const head = (length: number): string =>
+  `POST /execute_action HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${length}\r\n\r\n`;
+const bodyOf = (command: string): string =>
+  JSON.stringify({ action: { action: 'run', args: { command, blocking: true } } });
+const file = (name: string): string => join(server.workingDir, name);
+
+/** A body of exactly so many bytes. */
+function bodyOfBytes(bytes: number): string {
+  const text = bodyOf('true #');
+  return text.replace('#', `#${'x'.repeat(bytes - text.length)}`);
+}
 
 const post = (body: string | Buffer, headers: Readonly<Record<string, string>> = JSON_TYPE) =>
   rawRequest(server.url, { method: 'POST', path: '/execute_action', headers, body });
@@ -38,7 +53,11 @@ describe('bodies', () => {
     { name: 'no JSON at all', body: 'echo hi', errors: /not valid JSON/ },
     { name: 'single quotes', body: "{'action': {}}", errors: /not valid JSON/ },
     { name: 'trailing text', body: '{"action": {}} x', errors: /not valid JSON/ },
-    { name: 'NaN', body: '{"action": {"action": "run", "args": {"command": "true"}, "timeout": NaN}}', errors: /not valid JSON/ },
+    {
+      name: 'NaN',
+      body: '{"action": {"action": "run", "args": {"command": "true"}, "timeout": NaN}}',
+      errors: /not valid JSON/,
+    },
     { name: 'nothing', body: '', errors: /empty/ },
     { name: 'blanks', body: ' \n ', errors: /empty|not valid JSON/ },
     { name: 'a list', body: '[{"action": "run"}]', errors: /body: expected an object/ },
@@ -59,28 +78,43 @@ describe('bodies', () => {
   });
 
   const GOOD = '{"action": {"action": "run", "args": {"command": "true"}}}';
-  test.each(['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x', 'application/xml', 'nonsense', ''])(
-    'content type %j: 422 that names the right one',
+  test.each([
+    'text/plain',
+    'application/x-www-form-urlencoded',
+    'multipart/form-data; boundary=x',
+    'application/xml',
+    'nonsense',
+    '',
+  ])('content type %j: 422 that names the right one', async (type) => {
+    const reply = await post(GOOD, type === '' ? {} : { 'content-type': type });
+    expect(reply.status).toBe(422);
+    expect(errorOf(reply.text).errors).toContain('application/json');
+  });
+
+  test.each(['application/json; charset=utf-8', 'Application/JSON', 'application/json;charset=UTF-8'])(
+    'content type %j is JSON',
     async (type) => {
-      const reply = await post(GOOD, type === '' ? {} : { 'content-type': type });
-      expect(reply.status).toBe(422);
-      expect(errorOf(reply.text).errors).toContain('application/json');
+      const reply = await post(GOOD, { 'content-type': type });
+      expect([reply.status, JSON.parse(reply.text).extras.metadata.exit_code]).toEqual([200, 0]);
     },
   );
 
-  test.each(['application/json; charset=utf-8', 'Application/JSON', 'application/json;charset=UTF-8'])('content type %j is JSON', async (type) => {
-    const reply = await post(GOOD, { 'content-type': type });
-    expect([reply.status, JSON.parse(reply.text).extras.metadata.exit_code]).toEqual([200, 0]);
-  });
-
   test('a byte order mark is no part of JSON, bytes that are no UTF-8 do no harm', async () => {
     expect((await post(`\uFEFF${GOOD}`)).status).toBeOneOf([200, 422]);
-    const reply = await post(Buffer.concat([Buffer.from('{"action": {"action": "run", "args": {"command": "echo '), Buffer.from([0xff, 0xfe]), Buffer.from('"}}}')]));
+    const reply = await post(
+      Buffer.concat([
+        Buffer.from('{"action": {"action": "run", "args": {"command": "echo '),
+        Buffer.from([0xff, 0xfe]),
+        Buffer.from('"}}}'),
+      ]),
+    );
     expect(reply.status).toBe(200);
   });
 
   test('__proto__ and constructor are only names', async () => {
-    const reply = await post('{"action": {"action": "run", "args": {"command": "echo x", "__proto__": {"hidden": true}, "constructor": {"prototype": {}}}, "__proto__": {"a": 1}}}');
+    const reply = await post(
+      '{"action": {"action": "run", "args": {"command": "echo x", "__proto__": {"hidden": true}, "constructor": {"prototype": {}}}, "__proto__": {"a": 1}}}',
+    );
     expect(reply.status).toBe(200);
     expect(JSON.parse(reply.text)).toMatchObject({ content: 'x', extras: { hidden: false } });
   });
@@ -93,16 +127,21 @@ describe('bodies', () => {
   });
 
   test('65 MiB: 413 with the limit in the text', async () => {
-    const reply = await post(JSON.stringify({ action: { action: 'run', args: { command: `: ${'x'.repeat(65 * MIB)}` } } }));
+    const reply = await post(
+      JSON.stringify({ action: { action: 'run', args: { command: `: ${'x'.repeat(65 * MIB)}` } } }),
+    );
     expect(reply.status).toBe(413);
     expect(errorOf(reply.text).detail).toContain(String(64 * MIB));
   });
 
   test('65 MiB in chunks, without a length', async () => {
     using connection = await RawConnection.open(server.url);
-    await connection.send('POST /execute_action HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n');
+    await connection.send(
+      'POST /execute_action HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n',
+    );
     const chunk = `${MIB.toString(16)}\r\n${' '.repeat(MIB)}\r\n`;
-    for (let sent = 0; sent < 65 && connection.received === ''; sent += 1) await connection.send(chunk).catch(() => undefined);
+    for (let sent = 0; sent < 65 && connection.received === ''; sent += 1)
+      await connection.send(chunk).catch(() => undefined);
     await until('the answer', () => connection.received !== '' || connection.isClosed);
     expect(connection.received).toMatch(/^HTTP\/1\.1 413 /);
     expect(connection.received).toContain(String(64 * MIB));
@@ -115,13 +154,9 @@ describe('bodies', () => {
 
   test('--max-body-bytes', async () => {
     await using small = await TestServer.start(['--max-body-bytes', '2K']);
-    const body = (bytes: number): string => {
-      const text = JSON.stringify({ action: { action: 'run', args: { command: 'true #' } } });
-      return text.replace('#', `#${'x'.repeat(bytes - text.length)}`);
-    };
     const options = { method: 'POST', path: '/execute_action', headers: JSON_TYPE };
-    expect((await rawRequest(small.url, { ...options, body: body(2048) })).status).toBe(200);
-    const refused = await rawRequest(small.url, { ...options, body: body(2049) });
+    expect((await rawRequest(small.url, { ...options, body: bodyOfBytes(2048) })).status).toBe(200);
+    const refused = await rawRequest(small.url, { ...options, body: bodyOfBytes(2049) });
     expect(refused.status).toBe(413);
     expect(errorOf(refused.text).detail).toMatch(/2048 bytes \(--max-body-bytes\)/);
     expect((await small.run('echo good')).content).toBe('good');
@@ -142,21 +177,81 @@ describe('actions that make no sense are answers for the agent: 200 with an erro
     { name: 'args null', action: { action: 'run', args: null }, says: [/action\.args/] },
     { name: 'args a list', action: { action: 'run', args: ['ls'] }, says: [/action\.args/] },
     { name: 'args a string', action: { action: 'run', args: 'ls' }, says: [/action\.args/] },
-    { name: 'no command', action: { action: 'run', args: { blocking: true } }, says: [/action\.args\.command/, /string/] },
-    { name: 'command null', action: { action: 'run', args: { command: null } }, says: [/action\.args\.command/, /null/] },
-    { name: 'command a number', action: { action: 'run', args: { command: 7 } }, says: [/action\.args\.command/, /string/] },
-    { name: 'command a list', action: { action: 'run', args: { command: ['ls', '-l'] } }, says: [/action\.args\.command/, /string/] },
-    { name: 'is_input a string', action: { action: 'run', args: { command: 'x', is_input: 'true' } }, says: [/action\.args\.is_input/, /true or false/] },
-    { name: 'blocking a number', action: { action: 'run', args: { command: 'x', blocking: 1 } }, says: [/action\.args\.blocking/] },
-    { name: 'cwd a number', action: { action: 'run', args: { command: 'x', is_static: true, cwd: 1 } }, says: [/action\.args\.cwd/] },
-    { name: 'NUL in the command', action: { action: 'run', args: { command: 'echo a\0b' } }, says: [/action\.args\.command/, /NUL/] },
-    { name: 'NUL in cwd', action: { action: 'run', args: { command: 'x', is_static: true, cwd: '/a\0b' } }, says: [/action\.args\.cwd/, /NUL/] },
-    { name: 'a session that is a path', action: { action: 'run', args: { command: 'x', session: '../x' } }, says: [/action\.args\.session/] },
-    { name: 'an empty session', action: { action: 'run', args: { command: 'x', session: '' } }, says: [/action\.args\.session/] },
-    { name: 'a negative timeout', action: { action: 'run', args: { command: 'x' }, timeout: -1 }, says: [/action\.timeout/, />= 0/] },
-    { name: 'a tiny negative timeout', action: { action: 'run', args: { command: 'x' }, timeout: -1e-9 }, says: [/action\.timeout/] },
-    { name: 'timeout a string', action: { action: 'run', args: { command: 'x' }, timeout: '10' }, says: [/action\.timeout/] },
-    { name: 'several at once', action: { action: 'run', args: { command: 1, is_static: 'no' }, timeout: [] }, says: [/\.command/, /\.is_static/, /\.timeout/] },
+    {
+      name: 'no command',
+      action: { action: 'run', args: { blocking: true } },
+      says: [/action\.args\.command/, /string/],
+    },
+    {
+      name: 'command null',
+      action: { action: 'run', args: { command: null } },
+      says: [/action\.args\.command/, /null/],
+    },
+    {
+      name: 'command a number',
+      action: { action: 'run', args: { command: 7 } },
+      says: [/action\.args\.command/, /string/],
+    },
+    {
+      name: 'command a list',
+      action: { action: 'run', args: { command: ['ls', '-l'] } },
+      says: [/action\.args\.command/, /string/],
+    },
+    {
+      name: 'is_input a string',
+      action: { action: 'run', args: { command: 'x', is_input: 'true' } },
+      says: [/action\.args\.is_input/, /true or false/],
+    },
+    {
+      name: 'blocking a number',
+      action: { action: 'run', args: { command: 'x', blocking: 1 } },
+      says: [/action\.args\.blocking/],
+    },
+    {
+      name: 'cwd a number',
+      action: { action: 'run', args: { command: 'x', is_static: true, cwd: 1 } },
+      says: [/action\.args\.cwd/],
+    },
+    {
+      name: 'NUL in the command',
+      action: { action: 'run', args: { command: 'echo a\0b' } },
+      says: [/action\.args\.command/, /NUL/],
+    },
+    {
+      name: 'NUL in cwd',
+      action: { action: 'run', args: { command: 'x', is_static: true, cwd: '/a\0b' } },
+      says: [/action\.args\.cwd/, /NUL/],
+    },
+    {
+      name: 'a session that is a path',
+      action: { action: 'run', args: { command: 'x', session: '../x' } },
+      says: [/action\.args\.session/],
+    },
+    {
+      name: 'an empty session',
+      action: { action: 'run', args: { command: 'x', session: '' } },
+      says: [/action\.args\.session/],
+    },
+    {
+      name: 'a negative timeout',
+      action: { action: 'run', args: { command: 'x' }, timeout: -1 },
+      says: [/action\.timeout/, />= 0/],
+    },
+    {
+      name: 'a tiny negative timeout',
+      action: { action: 'run', args: { command: 'x' }, timeout: -1e-9 },
+      says: [/action\.timeout/],
+    },
+    {
+      name: 'timeout a string',
+      action: { action: 'run', args: { command: 'x' }, timeout: '10' },
+      says: [/action\.timeout/],
+    },
+    {
+      name: 'several at once',
+      action: { action: 'run', args: { command: 1, is_static: 'no' }, timeout: [] },
+      says: [/\.command/, /\.is_static/, /\.timeout/],
+    },
   ])('$name', async ({ action, says }) => {
     const { status, json } = await server.request('POST', '/execute_action', { action });
     expect(status).toBe(200);
@@ -167,8 +262,15 @@ describe('actions that make no sense are answers for the agent: 200 with an erro
   });
 
   test('a hidden run gets a run, which V0 needs', async () => {
-    const { status, json } = await server.request('POST', '/execute_action', { action: { action: 'run', args: { command: 5, hidden: true } } });
-    expect([status, json.observation, json.extras.hidden, json.extras.metadata.exit_code]).toEqual([200, 'run', true, -1]);
+    const { status, json } = await server.request('POST', '/execute_action', {
+      action: { action: 'run', args: { command: 5, hidden: true } },
+    });
+    expect([status, json.observation, json.extras.hidden, json.extras.metadata.exit_code]).toEqual([
+      200,
+      'run',
+      true,
+      -1,
+    ]);
     expect(json.content).toMatch(/^ERROR: action\.args\.command/);
   });
 
@@ -206,7 +308,14 @@ describe('actions that make no sense are answers for the agent: 200 with an erro
 });
 
 describe('routes', () => {
-  test.each(['/nowhere', '/execute_action/x', '/%2e%2e/etc/passwd', '/alive/../../etc', '//', '/sessions/'.repeat(500)])('%s: 404', async (path) => {
+  test.each([
+    '/nowhere',
+    '/execute_action/x',
+    '/%2e%2e/etc/passwd',
+    '/alive/../../etc',
+    '//',
+    '/sessions/'.repeat(500),
+  ])('%s: 404', async (path) => {
     const reply = await rawRequest(server.url, { path });
     expect([reply.status, errorOf(reply.text)]).toEqual([404, { detail: 'Not Found' }]);
   });
@@ -227,7 +336,8 @@ describe('routes', () => {
 
   test('HEAD answers as GET without a body; a trailing slash and a query do no harm', async () => {
     expect(await rawRequest(server.url, { method: 'HEAD', path: '/alive' })).toMatchObject({ status: 200, text: '' });
-    for (const path of ['/alive/', '/alive?x=1', '/alive/?x=/']) expect((await rawRequest(server.url, { path })).status).toBe(200);
+    for (const path of ['/alive/', '/alive?x=1', '/alive/?x=/'])
+      expect((await rawRequest(server.url, { path })).status).toBe(200);
   });
 
   test('a broken escape in the path', async () => {
@@ -242,20 +352,24 @@ describe('routes', () => {
   });
 
   test('what is no HTTP', async () => {
-    for (const text of ['hello\r\n\r\n', 'GET\r\n\r\n', `GET / HTTP/1.1\r\nhost: localhost\r\nx: ${'y'.repeat(200_000)}\r\n\r\n`, '\u0016\u0003\u0001\u0002\0\u0001']) {
+    for (const text of [
+      'hello\r\n\r\n',
+      'GET\r\n\r\n',
+      `GET / HTTP/1.1\r\nhost: localhost\r\nx: ${'y'.repeat(200_000)}\r\n\r\n`,
+      '\u0016\u0003\u0001\u0002\0\u0001',
+    ]) {
       using connection = await RawConnection.open(server.url);
       await connection.send(text).catch(() => undefined);
-      await until(`an answer or the end after ${text.slice(0, 10)}`, () => connection.received !== '' || connection.isClosed);
+      await until(
+        `an answer or the end after ${text.slice(0, 10)}`,
+        () => connection.received !== '' || connection.isClosed,
+      );
       expect(connection.received).toMatch(/^(HTTP\/1\.1 4\d\d |$)/);
     }
   });
 });
 
 describe('clients that go away', () => {
-  const head = (length: number): string => `POST /execute_action HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${length}\r\n\r\n`;
-  const bodyOf = (command: string): string => JSON.stringify({ action: { action: 'run', args: { command, blocking: true } } });
-  const file = (name: string): string => join(server.workingDir, name);
-
   test('half a body is never carried out', async () => {
     const body = bodyOf('touch half.txt');
     {
@@ -274,7 +388,8 @@ describe('clients that go away', () => {
   test('half-sent requests do not hold up others', async () => {
     const connections = await Promise.all(Array.from({ length: 100 }, () => RawConnection.open(server.url)));
     try {
-      for (const [index, connection] of connections.entries()) await connection.send(index % 2 === 0 ? 'POST /execute_action HTT' : `${head(1000)}{"action"`);
+      for (const [index, connection] of connections.entries())
+        await connection.send(index % 2 === 0 ? 'POST /execute_action HTT' : `${head(1000)}{"action"`);
       expect((await server.run('echo still served')).content).toBe('still served');
     } finally {
       for (const connection of connections) connection[Symbol.dispose]();
@@ -298,12 +413,17 @@ describe('clients that go away', () => {
     const body = bodyOf('echo second >> order.txt');
     using connection = await RawConnection.open(server.url);
     await connection.send(head(body.length) + body);
-    await until('both to be in flight', async () => (await server.request('GET', '/server_info')).json.running_actions >= 1);
+    await until(
+      'both to be in flight',
+      async () => (await server.request('GET', '/server_info')).json.running_actions >= 1,
+    );
     connection.end();
     connection.reset();
     await server.run('touch release.txt', { session: 'other' });
     await first;
-    await until('the second', async () => (await server.run('cat order.txt', { session: 'other' })).content.includes('second'));
+    await until('the second', async () =>
+      (await server.run('cat order.txt', { session: 'other' })).content.includes('second'),
+    );
     expect((await server.run('cat order.txt')).content).toBe('first\nsecond');
   });
 
@@ -332,7 +452,9 @@ describe('too much at once', () => {
     const wait = 'until [ -e go ]; do sleep 0.02; done';
     const running = [small.run(wait), small.run('echo second')];
     await until('both in flight', async () => (await small.request('GET', '/server_info')).json.running_actions >= 1);
-    const refused = await small.request('POST', '/execute_action', { action: { action: 'run', args: { command: 'echo no' } } });
+    const refused = await small.request('POST', '/execute_action', {
+      action: { action: 'run', args: { command: 'echo no' } },
+    });
     expect([refused.status, Number(refused.headers.get('retry-after')) > 0]).toEqual([429, true]);
     expect((await small.request('GET', '/alive')).status).toBe(200);
     await small.request('DELETE', '/sessions/bash:default');

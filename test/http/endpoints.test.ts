@@ -37,7 +37,8 @@ describe('shapes', () => {
   });
 
   test('/server_info', async () => {
-    const info = async (): Promise<ServerInfoReply> => ServerInfoReply.parse((await server.request('GET', '/server_info')).json);
+    const info = async (): Promise<ServerInfoReply> =>
+      ServerInfoReply.parse((await server.request('GET', '/server_info')).json);
     const first = await info();
     expect(first.capabilities).toContain('run');
     expect(first.uptime).toBeGreaterThan(0);
@@ -53,7 +54,10 @@ describe('shapes', () => {
   test('/server_info: idle while nothing runs, not while something does', async () => {
     await server.run('true');
     const running = server.run('until [ -e idle-go ]; do sleep 0.02; done');
-    await until('the action to run', async () => (await server.request('GET', '/server_info')).json.running_actions === 1);
+    await until(
+      'the action to run',
+      async () => (await server.request('GET', '/server_info')).json.running_actions === 1,
+    );
     expect((await server.request('GET', '/server_info')).json.idle_time).toBe(0);
     await server.run('touch idle-go', { session: 'other' });
     await running;
@@ -67,7 +71,16 @@ describe('shapes', () => {
     expect(status).toBe(200);
     expect(json.openapi).toMatch(/^3\.1/);
     expect(Object.keys(json.paths)).toEqual(
-      expect.arrayContaining(['/alive', '/health', '/ready', '/server_info', '/execute_action', '/sessions', '/sessions/{lane}', '/openapi.json']),
+      expect.arrayContaining([
+        '/alive',
+        '/health',
+        '/ready',
+        '/server_info',
+        '/execute_action',
+        '/sessions',
+        '/sessions/{lane}',
+        '/openapi.json',
+      ]),
     );
   });
 
@@ -75,7 +88,9 @@ describe('shapes', () => {
     const mark = `86397.${process.pid}`;
     await server.run(`cd /usr; sleep ${mark} & disown`, { session: 'listed' });
     const find = async (): Promise<SessionsReply['sessions'][number] | undefined> =>
-      SessionsReply.parse((await server.request('GET', '/sessions')).json).sessions.find(({ name }) => name === 'listed');
+      SessionsReply.parse((await server.request('GET', '/sessions')).json).sessions.find(
+        ({ name }) => name === 'listed',
+      );
     const listed = await find();
     expect(listed).toMatchObject({ lane: 'bash:listed', kind: 'bash', state: 'idle', cwd: '/usr' });
     expect(processesWith(`sleep ${mark}`).length).toBe(1);
@@ -91,7 +106,10 @@ describe('shapes', () => {
     expect(processesWith(`sleep ${mark}`)).toEqual([]);
     expect(await find()).toBeUndefined();
     const again = await server.request('DELETE', '/sessions/bash:listed');
-    expect([again.status, ErrorBody.parse(again.json).detail]).toEqual([404, 'There is no session "bash:listed": GET /sessions lists them.']);
+    expect([again.status, ErrorBody.parse(again.json).detail]).toEqual([
+      404,
+      'There is no session "bash:listed": GET /sessions lists them.',
+    ]);
     expect((await server.run('pwd', { session: 'listed' })).content).toBe(server.workingDir);
   });
 
@@ -107,7 +125,7 @@ describe('shapes', () => {
     expect((await server.request('GET', '/ready')).status).toBe(200);
   });
 
-  test('keep-alive outlives the pool of V0\'s client (5 s)', async () => {
+  test("keep-alive outlives the pool of V0's client (5 s)", async () => {
     const reply = await rawRequest(server.url, { path: '/alive', headers: { connection: 'keep-alive' } });
     expect(Number(/timeout=(\d+)/.exec(String(reply.headers['keep-alive']))?.[1])).toBeGreaterThan(5);
   });
@@ -138,15 +156,23 @@ describe('keys', () => {
   afterAll(() => server[Symbol.asyncDispose]());
 
   const execute = (headers: Readonly<Record<string, string>>) =>
-    rawRequest(server.url, { method: 'POST', path: '/execute_action', headers: { ...JSON_TYPE, ...headers }, body: RUN });
+    rawRequest(server.url, {
+      method: 'POST',
+      path: '/execute_action',
+      headers: { ...JSON_TYPE, ...headers },
+      body: RUN,
+    });
 
   test.each([
-    { name: 'V0\'s header', headers: { 'X-Session-API-Key': 'first-key' } },
+    { name: "V0's header", headers: { 'X-Session-API-Key': 'first-key' } },
     { name: 'a bearer', headers: { Authorization: 'Bearer first-key' } },
     { name: 'a bearer in other letters', headers: { authorization: 'bEARER  first-key ' } },
     { name: 'the second key', headers: { 'x-session-api-key': 'second' } },
     { name: 'the third key', headers: { authorization: 'Bearer third/+=~' } },
-    { name: 'a wrong bearer beside the right key', headers: { authorization: 'Bearer x', 'x-session-api-key': 'first-key' } },
+    {
+      name: 'a wrong bearer beside the right key',
+      headers: { authorization: 'Bearer x', 'x-session-api-key': 'first-key' },
+    },
   ])('$name is let in', async ({ headers }) => {
     const reply = await execute(headers);
     expect([reply.status, JSON.parse(reply.text).content]).toEqual([200, 'in']);
@@ -170,24 +196,48 @@ describe('keys', () => {
 
   test('without a key nothing is told but what probes ask for', async () => {
     for (const path of OPEN) expect([path, (await rawRequest(server.url, { path })).status]).toEqual([path, 200]);
-    for (const path of ['/sessions', '/openapi.json', '/nowhere', '/execute_action', '/', '/alive/x', '/alive%2f..%2fsessions', '//sessions', '/sessions/?x=/alive']) {
+    for (const path of [
+      '/sessions',
+      '/openapi.json',
+      '/nowhere',
+      '/execute_action',
+      '/',
+      '/alive/x',
+      '/alive%2f..%2fsessions',
+      '//sessions',
+      '/sessions/?x=/alive',
+    ]) {
       expect([path, (await rawRequest(server.url, { path })).status]).toEqual([path, 403]);
     }
-    for (const method of ['DELETE', 'PUT', 'OPTIONS']) expect((await rawRequest(server.url, { method, path: '/sessions' })).status).toBe(403);
-    expect((await rawRequest(server.url, { method: 'POST', path: '/execute_action?session_api_key=first-key', headers: JSON_TYPE, body: RUN })).status).toBe(403);
+    for (const method of ['DELETE', 'PUT', 'OPTIONS'])
+      expect((await rawRequest(server.url, { method, path: '/sessions' })).status).toBe(403);
+    expect(
+      (
+        await rawRequest(server.url, {
+          method: 'POST',
+          path: '/execute_action?session_api_key=first-key',
+          headers: JSON_TYPE,
+          body: RUN,
+        })
+      ).status,
+    ).toBe(403);
   });
 
   test('the body of an uninvited request is not waited for', async () => {
     using connection = await RawConnection.open(server.url);
-    await connection.send('POST /execute_action HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 60000000\r\n\r\n{');
+    await connection.send(
+      'POST /execute_action HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 60000000\r\n\r\n{',
+    );
     await until('the answer', () => connection.received !== '');
     expect(connection.received).toMatch(/^HTTP\/1\.1 403 /);
   });
 
   test('keys are nowhere in the sandbox', async () => {
-    const run = async (command: string): Promise<string> =>
-      (await server.request('POST', '/execute_action', { action: { action: 'run', args: { command, blocking: true } } }, { 'X-Session-API-Key': 'first-key' })).json.content;
-    expect(await run('env; declare -p; cat /proc/$$/environ | tr "\\0" "\\n"')).not.toMatch(/first-key|third\/|SESSION_API_KEY|ACTIOND_API_KEYS/);
+    const command = 'env; declare -p; cat /proc/$$/environ | tr "\\0" "\\n"';
+    const action = { action: 'run', args: { command, blocking: true } };
+    const { json } = await server.request('POST', '/execute_action', { action }, { 'X-Session-API-Key': 'first-key' });
+    expect(json.content).toContain('PATH=');
+    expect(json.content).not.toMatch(/first-key|third\/|SESSION_API_KEY|ACTIOND_API_KEYS/);
   });
 });
 
@@ -199,7 +249,12 @@ describe('web pages', () => {
   afterAll(() => server[Symbol.asyncDispose]());
 
   const execute = (headers: Readonly<Record<string, string>>) =>
-    rawRequest(server.url, { method: 'POST', path: '/execute_action', headers: { ...JSON_TYPE, ...headers }, body: RUN });
+    rawRequest(server.url, {
+      method: 'POST',
+      path: '/execute_action',
+      headers: { ...JSON_TYPE, ...headers },
+      body: RUN,
+    });
 
   test.each([
     { name: 'a foreign Origin', headers: { origin: 'https://evil.example' } },
@@ -242,19 +297,34 @@ describe('web pages', () => {
 
   test('the open paths are checked, too', async () => {
     for (const path of OPEN) {
-      expect([path, (await rawRequest(server.url, { path, headers: { origin: 'https://evil.example' } })).status]).toEqual([path, 403]);
+      expect([
+        path,
+        (await rawRequest(server.url, { path, headers: { origin: 'https://evil.example' } })).status,
+      ]).toEqual([path, 403]);
     }
   });
 
   test('a form, which needs no permission from anybody, is refused by its type', async () => {
-    const reply = await rawRequest(server.url, { method: 'POST', path: '/execute_action', headers: { 'content-type': 'text/plain' }, body: RUN });
+    const reply = await rawRequest(server.url, {
+      method: 'POST',
+      path: '/execute_action',
+      headers: { 'content-type': 'text/plain' },
+      body: RUN,
+    });
     expect(reply.status).toBe(422);
   });
 
   test('on all addresses any Host is served', async () => {
     await using open = await TestServer.start(['--host', '0.0.0.0']);
-    const reply = await rawRequest(open.url, { method: 'POST', path: '/execute_action', headers: { ...JSON_TYPE, host: `${hostname()}:8000` }, body: RUN });
+    const reply = await rawRequest(open.url, {
+      method: 'POST',
+      path: '/execute_action',
+      headers: { ...JSON_TYPE, host: `${hostname()}:8000` },
+      body: RUN,
+    });
     expect([reply.status, JSON.parse(reply.text).extras.metadata.username]).toEqual([200, userInfo().username]);
-    expect((await rawRequest(open.url, { path: '/alive', headers: { origin: 'https://evil.example' } })).status).toBe(403);
+    expect((await rawRequest(open.url, { path: '/alive', headers: { origin: 'https://evil.example' } })).status).toBe(
+      403,
+    );
   });
 });

@@ -6,7 +6,6 @@ import { expect, test } from 'vitest';
 import { findAccount, ownAccount, prepareWorkingDirectory, provideAccount } from '../../src/sandbox/account.ts';
 
 const isRoot = process.getuid?.() === 0;
-const asRoot = (name: string): string => (isRoot ? name : `${name} (skipped: needs root)`);
 
 test('the own account', () => {
   const { username, uid, gid, homedir } = userInfo();
@@ -15,9 +14,12 @@ test('the own account', () => {
 
 test('accounts are found by their whole name', () => {
   expect(findAccount('root')).toEqual({ name: 'root', uid: 0, gid: 0, home: '/root' });
-  const [name = '', , uid, gid, , home] = execFileSync('getent', ['passwd', 'nobody'], { encoding: 'utf8' }).trim().split(':');
+  const [name = '', , uid, gid, , home] = execFileSync('getent', ['passwd', 'nobody'], { encoding: 'utf8' })
+    .trim()
+    .split(':');
   expect(findAccount(name)).toEqual({ name, uid: Number(uid), gid: Number(gid), home });
-  for (const unknown of ['roo', 'root:x', '', 'x'.repeat(1000), '__proto__']) expect(findAccount(unknown)).toBeUndefined();
+  for (const unknown of ['roo', 'root:x', '', 'x'.repeat(1000), '__proto__'])
+    expect(findAccount(unknown)).toBeUndefined();
 });
 
 test('the own name is the own account, whatever uid is asked for', async () => {
@@ -26,12 +28,12 @@ test('the own name is the own account, whatever uid is asked for', async () => {
   expect([account, warnings]).toEqual([ownAccount(), []]);
 });
 
-test.skipIf(!isRoot)(asRoot('an account that exists keeps its uid'), async () => {
+test.skipIf(!isRoot)('an account that exists keeps its uid (needs root)', async () => {
   const account = await provideAccount({ username: 'nobody', userId: 4711 }, () => undefined);
   expect(account).toEqual(findAccount('nobody'));
 });
 
-test.skipIf(!isRoot)(asRoot('the working directory is made and given to the account'), async () => {
+test.skipIf(!isRoot)('the working directory is made and given to the account (needs root)', async () => {
   const root = mkdtempSync(join(tmpdir(), 'actiond-account-'));
   try {
     const directory = join(root, 'a/b');
@@ -48,7 +50,9 @@ test.skipIf(!isRoot)(asRoot('the working directory is made and given to the acco
 test.each(['/', '/tmp', '/usr/', '/root'])('%s is never given away', async (directory) => {
   const before = statSync(directory);
   const warnings: string[] = [];
-  await prepareWorkingDirectory(directory, findAccount('nobody') ?? ownAccount(), 'root', (text) => warnings.push(text));
+  await prepareWorkingDirectory(directory, findAccount('nobody') ?? ownAccount(), 'root', (text) =>
+    warnings.push(text),
+  );
   const after = statSync(directory);
   expect([after.uid, after.gid, after.mode]).toEqual([before.uid, before.gid, before.mode]);
   expect(warnings).toHaveLength(1);

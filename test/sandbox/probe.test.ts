@@ -30,7 +30,15 @@ test('versions of what is there, null for what is not', async () => {
   tool('make', 'echo no number here');
   tool('jq', 'echo jq-1.6; exit 3');
   const { tools } = await probeSandbox({ PATH: directory });
-  expect(tools).toMatchObject({ java: '21.0.1', node: '20.1.2', go: '1.22.3', make: 'unknown', jq: null, docker: null, python: null });
+  expect(tools).toMatchObject({
+    java: '21.0.1',
+    node: '20.1.2',
+    go: '1.22.3',
+    make: 'unknown',
+    jq: null,
+    docker: null,
+    python: null,
+  });
   expect(tools['git']).toMatch(/^9\.8\.7/);
 });
 

@@ -26,14 +26,19 @@ const argumentsUsed: string[] = [];
 
 afterEach(() => {
   for (const child of started.splice(0)) child.kill('SIGKILL');
-  for (const argument of argumentsUsed.splice(0)) for (const pid of processesWith(argument)) signalProcess(pid, 'SIGKILL');
+  for (const argument of argumentsUsed.splice(0))
+    for (const pid of processesWith(argument)) signalProcess(pid, 'SIGKILL');
 });
 
 /** A tree of processes that carries `mark`; resolves when all of it is there. */
 async function startFamily(mark: string): Promise<{ child: ChildProcess; argument: string }> {
   families += 1;
   const argument = `8639${process.pid}${String(families).padStart(2, '0')}`;
-  const child = spawn(FAMILY, [argument], { env: { PATH: process.env['PATH'], ACTIOND_TEST_MARK: mark }, stdio: 'ignore', detached: true });
+  const child = spawn(FAMILY, [argument], {
+    env: { PATH: process.env['PATH'], ACTIOND_TEST_MARK: mark },
+    stdio: 'ignore',
+    detached: true,
+  });
   started.push(child);
   argumentsUsed.push(argument);
   await until('the family', () => MEMBERS.every((member) => processesWith(`sleep ${argument}.${member}`).length > 0));
@@ -76,7 +81,10 @@ describe('endProcesses', () => {
   test('those that can tidy up are given the time', async () => {
     const mark = `ACTIOND_TEST_MARK=${randomUUID()}`;
     const script = 'trap "echo tidied; exit 0" TERM; trap "" HUP; echo ready; while :; do sleep 0.05; done';
-    const child = spawn('bash', ['-c', script], { env: { PATH: process.env['PATH'], ACTIOND_TEST_MARK: mark.split('=')[1] }, stdio: ['ignore', 'pipe', 'ignore'] });
+    const child = spawn('bash', ['-c', script], {
+      env: { PATH: process.env['PATH'], ACTIOND_TEST_MARK: mark.split('=')[1] },
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
     started.push(child);
     let said = '';
     child.stdout?.on('data', (chunk: Buffer) => (said += chunk.toString()));
@@ -92,7 +100,10 @@ describe('endProcesses', () => {
     families += 1;
     const argument = `8638${process.pid}${families}`;
     const script = `trap 'sleep ${argument} & sleep ${argument} & wait' TERM HUP; echo; while :; do sleep ${argument}; done`;
-    const child = spawn('bash', ['-c', script], { env: { PATH: process.env['PATH'], ACTIOND_TEST_MARK: mark.split('=')[1] }, stdio: 'ignore' });
+    const child = spawn('bash', ['-c', script], {
+      env: { PATH: process.env['PATH'], ACTIOND_TEST_MARK: mark.split('=')[1] },
+      stdio: 'ignore',
+    });
     started.push(child);
     await until('the loop', () => processesWith(`sleep ${argument}`).length > 0);
     expect(await endProcesses({ mark }, 200)).toBe(0);
@@ -116,7 +127,9 @@ describe('what /proc says', () => {
   });
 
   test('a name with blanks and parentheses', async () => {
-    const child = spawn('bash', ['-c', 'printf "%s" "a) R 1 (b" > /proc/self/comm; echo ready; read x'], { stdio: ['pipe', 'pipe', 'ignore'] });
+    const child = spawn('bash', ['-c', 'printf "%s" "a) R 1 (b" > /proc/self/comm; echo ready; read x'], {
+      stdio: ['pipe', 'pipe', 'ignore'],
+    });
     started.push(child);
     await new Promise((resolve) => child.stdout?.once('data', resolve));
     expect(readProcess(child.pid ?? 0)).toMatchObject({ pid: child.pid, parent: process.pid });
@@ -126,7 +139,11 @@ describe('what /proc says', () => {
     const child = spawn('true');
     await new Promise((resolve) => child.once('close', resolve));
     const pid = child.pid ?? 0;
-    expect([readProcess(pid), descriptorTarget(pid, 0), workingDirectory(pid)]).toEqual([undefined, undefined, undefined]);
+    expect([readProcess(pid), descriptorTarget(pid, 0), workingDirectory(pid)]).toEqual([
+      undefined,
+      undefined,
+      undefined,
+    ]);
     expect(() => signalProcess(pid, 'SIGTERM')).not.toThrow();
   });
 

@@ -14,7 +14,10 @@ export class Build implements Disposable {
   constructor() {
     // What stays outside the bundle is looked for from the bundle on upwards.
     symlinkSync(join(REPOSITORY, 'node_modules'), join(this.#root, 'node_modules'));
-    execFileSync(process.execPath, ['scripts/build.mjs', '--outdir', join(this.#root, 'dist')], { cwd: REPOSITORY, stdio: 'pipe' });
+    execFileSync(process.execPath, ['scripts/build.mjs', '--outdir', join(this.#root, 'dist')], {
+      cwd: REPOSITORY,
+      stdio: 'pipe',
+    });
   }
 
   /** A new empty directory that goes with the build. */
@@ -41,10 +44,19 @@ export class Daemon implements Disposable {
   stdout = '';
   stderr = '';
 
-  constructor(build: Build, args: readonly string[], options: { readonly env?: Readonly<Record<string, string>>; readonly cwd?: string } = {}) {
+  constructor(
+    build: Build,
+    args: readonly string[],
+    options: { readonly env?: Readonly<Record<string, string>>; readonly cwd?: string } = {},
+  ) {
     this.#child = spawn(process.execPath, [build.main, ...args], {
       cwd: options.cwd ?? build.directory('cwd'),
-      env: { PATH: process.env['PATH'] ?? '', HOME: process.env['HOME'] ?? '/', USER: process.env['USER'] ?? '', ...options.env },
+      env: {
+        PATH: process.env['PATH'] ?? '',
+        HOME: process.env['HOME'] ?? '/',
+        USER: process.env['USER'] ?? '',
+        ...options.env,
+      },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
     this.#child.stdout?.setEncoding('utf8').on('data', (text: string) => (this.stdout += text));
@@ -90,14 +102,21 @@ export interface RunAnswer {
 export async function run(
   url: string,
   command: string,
-  { timeout = 30, key, ...args }: { timeout?: number; key?: string; is_input?: boolean; blocking?: boolean; session?: string } = {},
+  {
+    timeout = 30,
+    key,
+    ...args
+  }: { timeout?: number; key?: string; is_input?: boolean; blocking?: boolean; session?: string } = {},
 ): Promise<RunAnswer> {
   const reply = await fetch(`${url}/execute_action`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', ...(key === undefined ? {} : { 'x-session-api-key': key }) },
     body: JSON.stringify({ action: { action: 'run', args: { command, blocking: true, ...args }, timeout } }),
   });
-  const body = (await reply.json()) as { content?: string; extras?: { metadata?: { exit_code: number; suffix: string; username: string | null } } };
+  const body = (await reply.json()) as {
+    content?: string;
+    extras?: { metadata?: { exit_code: number; suffix: string; username: string | null } };
+  };
   const metadata = body.extras?.metadata;
   return {
     status: reply.status,

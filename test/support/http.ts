@@ -15,7 +15,10 @@ export interface RawRequest {
 }
 
 /** A request with any headers, `Host` and `Origin` too, on a connection of its own. */
-export function rawRequest(url: string, { method = 'GET', path = '/', headers = {}, body }: RawRequest): Promise<RawReply> {
+export function rawRequest(
+  url: string,
+  { method = 'GET', path = '/', headers = {}, body }: RawRequest,
+): Promise<RawReply> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve, reject) => {
     let isAnswered = false;
@@ -25,7 +28,11 @@ export function rawRequest(url: string, { method = 'GET', path = '/', headers = 
       reply.on('data', (chunk: Buffer) => chunks.push(chunk));
       reply.on('error', reject);
       reply.on('end', () => {
-        resolve({ status: reply.statusCode ?? 0, headers: reply.headers, text: Buffer.concat(chunks).toString('utf8') });
+        resolve({
+          status: reply.statusCode ?? 0,
+          headers: reply.headers,
+          text: Buffer.concat(chunks).toString('utf8'),
+        });
         sent.destroy();
       });
     });

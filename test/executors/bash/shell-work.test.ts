@@ -32,20 +32,32 @@ function sha256(data: string | Buffer): string {
   return createHash('sha256').update(data).digest('hex');
 }
 
-function isInstalled(program: string): boolean {
-  return (process.env['PATH'] ?? '').split(':').some((directory) => existsSync(join(directory, program)));
+function isMissing(program: string): boolean {
+  return !(process.env['PATH'] ?? '').split(':').some((directory) => existsSync(join(directory, program)));
 }
 
-/** A test that needs a program of the machine; without it it is skipped, with the reason in its name. */
-function testWith(program: string, name: string, body: () => Promise<void>): void {
-  const isMissing = !isInstalled(program);
-  test.skipIf(isMissing)(isMissing ? `${name} (skipped: ${program} is not installed)` : name, body);
+/** A shell in a directory of its own, with an exported variable. */
+async function shellWithState(): Promise<{ shell: TestShell; cwd: string }> {
+  const shell = newShell();
+  const cwd = join(server.workingDir, `dir-${shells}`);
+  const reply = await shell.run(`mkdir ${cwd}; cd ${cwd}; export KEPT='a "b" c\n$d'; local_only=1`);
+  expect([reply.exitCode, reply.cwd]).toEqual([0, cwd]);
+  return { shell, cwd };
+}
+
+async function expectHealed(shell: TestShell, cwd: string): Promise<void> {
+  const next = await shell.run('pwd; echo "$KEPT"; echo "[$local_only]"; false');
+  expect([next.content, next.exitCode, next.cwd]).toEqual([`${cwd}\na "b" c\n$d\n[]`, 1, cwd]);
+  expect(next.suffix).toBe('\n[The command completed with exit code 1.]');
 }
 
 describe('long and awkward text', () => {
   test('a heredoc of 6,000 lines arrives byte for byte', async () => {
     const shell = newShell();
-    const lines = Array.from({ length: 6000 }, (_, index) => `line ${index}\t$HOME \`date\` \\ "q" 'q' !! é漢😀 ${'.'.repeat(index % 90)}`);
+    const lines = Array.from(
+      { length: 6000 },
+      (_, index) => `line ${index}\t$HOME \`date\` \\ "q" 'q' !! é漢😀 ${'.'.repeat(index % 90)}`,
+    );
     const text = `${lines.join('\n')}\n`;
     const written = await shell.run(`cat > heredoc.txt <<'END OF TEXT'\n${text}END OF TEXT`);
     expect([written.observation, written.exitCode, written.content]).toEqual(['run', 0, '']);
@@ -54,7 +66,9 @@ describe('long and awkward text', () => {
   });
 
   test('an unquoted heredoc expands, one with a dash loses its tabs', async () => {
-    const reply = await newShell().run('name=World\ncat <<-EOF | tr a-z A-Z\n\t\tHello $name $((1 + 1))\n\tEOF'.replace('\n', '; '));
+    const reply = await newShell().run(
+      'name=World\ncat <<-EOF | tr a-z A-Z\n\t\tHello $name $((1 + 1))\n\tEOF'.replace('\n', '; '),
+    );
     expect([reply.exitCode, reply.content]).toEqual([0, 'HELLO WORLD 2']);
   });
 
@@ -94,7 +108,7 @@ describe('long and awkward text', () => {
       ['echo a \\> b', 'a > b'],
       ['echo a \\; echo b', 'a ; echo b'],
       ['echo a \\& b \\< c;', 'a & b < c'],
-      ["cat <<EOF | grep a\na;b\nc\\|a\nEOF", 'a;b\nc\\|a'],
+      ['cat <<EOF | grep a\na;b\nc\\|a\nEOF', 'a;b\nc\\|a'],
       ['echo Up Space Enter C-c', 'Up Space Enter C-c'],
       ['echo one \\\n  two', 'one two'],
     ] as const) {
@@ -116,13 +130,19 @@ describe('programs that want keys', () => {
     expect((await fetch(`http://127.0.0.1:${port}/`)).status).toBe(200);
     const stopped = await shell.ended(shell.input('C-c'));
     expect(stopped.content).toContain('Keyboard interrupt received, exiting.');
-    expect([stopped.exitCode, stopped.suffix]).toEqual([0, '\n[The command completed with exit code 0. CTRL+C was sent.]']);
+    expect([stopped.exitCode, stopped.suffix]).toEqual([
+      0,
+      '\n[The command completed with exit code 0. CTRL+C was sent.]',
+    ]);
     expect((await shell.run('echo next')).content).toBe('next');
   });
 
   test('read -p gets its answer', async () => {
     const shell = newShell();
-    await shell.shown(shell.soft('read -p "Name? " name; read -s -p "Secret? " secret; echo "[$name] [$secret]"'), 'Name?');
+    await shell.shown(
+      shell.soft('read -p "Name? " name; read -s -p "Secret? " secret; echo "[$name] [$secret]"'),
+      'Name?',
+    );
     await shell.shown(shell.input('  Ada "L" \\x'), 'Secret?');
     const ended = await shell.ended(shell.input('s3cret'));
     expect([ended.exitCode, ended.content]).toEqual([0, '[Ada "L" x] [s3cret]']);
@@ -136,7 +156,7 @@ describe('programs that want keys', () => {
     }
   });
 
-  testWith('less', 'less is paged and left by keys', async () => {
+  test.skipIf(isMissing('less'))('less is paged and left by keys (needs less)', async () => {
     const shell = newShell();
     await shell.run('seq 1 4000 > numbers');
     const first = await shell.shown(shell.soft('less numbers'), '\n999\n');
@@ -148,7 +168,7 @@ describe('programs that want keys', () => {
     expect([next.exitCode, next.content]).toEqual([0, 'next']);
   });
 
-  testWith('vim', 'vim writes a file and is left by keys', async () => {
+  test.skipIf(isMissing('vim'))('vim writes a file and is left by keys (needs vim)', async () => {
     const shell = newShell();
     await shell.shown(shell.soft('vim -u NONE -N written.txt'), '~');
     await shell.shown(shell.input('ifirst line'), 'first line');
@@ -160,7 +180,7 @@ describe('programs that want keys', () => {
     expect((await shell.run('echo next')).content).toBe('next');
   });
 
-  testWith('top', 'top is left by a key', async () => {
+  test.skipIf(isMissing('top'))('top is left by a key (needs top)', async () => {
     const shell = newShell();
     const shown = await shell.shown(shell.soft('top'), 'PID USER');
     expect(shown).toContain('load average');
@@ -169,7 +189,7 @@ describe('programs that want keys', () => {
     expect((await shell.run('echo next')).content).toBe('next');
   });
 
-  testWith('less', 'the Enter after a key is not left for the next program', async () => {
+  test.skipIf(isMissing('less'))('the Enter after a key is not left for the next program (needs less)', async () => {
     const shell = newShell();
     await shell.run('seq 1 4000 > numbers');
     await shell.shown(shell.soft('less numbers'), '\n999\n');
@@ -182,7 +202,9 @@ describe('programs that want keys', () => {
   test('git log and man do not start a pager', async () => {
     const shell = newShell();
     const identity = 'git -c user.name=t -c user.email=t@t.invalid';
-    const made = await shell.run(`mkdir repo && cd repo && git init -q && for i in {1..60}; do ${identity} commit -q --allow-empty -m "commit $i"; done`);
+    const made = await shell.run(
+      `mkdir repo && cd repo && git init -q && for i in {1..60}; do ${identity} commit -q --allow-empty -m "commit $i"; done`,
+    );
     expect(made.exitCode).toBe(0);
     const log = await shell.run('git log --oneline');
     expect([log.exitCode, log.content.split('\n').length]).toEqual([0, 60]);
@@ -190,7 +212,7 @@ describe('programs that want keys', () => {
     expect([nested.exitCode, nested.content]).toEqual([0, '    commit 1']);
   });
 
-  testWith('man', 'man does not wait for keys', async () => {
+  test.skipIf(isMissing('man'))('man does not wait for keys (needs man)', async () => {
     const reply = await newShell().run('man true; echo "status $?"');
     expect([reply.exitCode, reply.content.includes('status')]).toEqual([0, true]);
   });
@@ -210,7 +232,7 @@ describe('programs that draw', () => {
     );
   });
 
-  testWith('apt-get', 'apt-get itself', async () => {
+  test.skipIf(isMissing('apt-get'))('apt-get itself (needs apt-get)', async () => {
     const reply = await newShell().run('apt-get -o Debug::NoLocking=true check');
     expect(reply.exitCode).toBe(0);
     expect(reply.content).toContain('Reading package lists... Done');
@@ -275,7 +297,7 @@ describe('a shell inside a shell', () => {
     expect((await shell.run('echo next')).content).toBe('next');
   });
 
-  testWith('sudo', 'sudo -i', async () => {
+  test.skipIf(isMissing('sudo'))('sudo -i (needs sudo)', async () => {
     const shell = newShell();
     await shell.shown(shell.soft('sudo -n -i'), '#');
     await shell.shown(shell.input('echo "uid:$(id -u) $0"'), 'uid:0 -bash');
@@ -296,21 +318,6 @@ describe('a shell inside a shell', () => {
 });
 
 describe('what ends or changes the shell itself', () => {
-  /** A shell in a directory of its own, with an exported variable. */
-  async function shellWithState(): Promise<{ shell: TestShell; cwd: string }> {
-    const shell = newShell();
-    const cwd = join(server.workingDir, `dir-${shells}`);
-    const reply = await shell.run(`mkdir ${cwd}; cd ${cwd}; export KEPT='a "b" c\n$d'; local_only=1`);
-    expect([reply.exitCode, reply.cwd]).toEqual([0, cwd]);
-    return { shell, cwd };
-  }
-
-  async function expectHealed(shell: TestShell, cwd: string): Promise<void> {
-    const next = await shell.run('pwd; echo "$KEPT"; echo "[$local_only]"; false');
-    expect([next.content, next.exitCode, next.cwd]).toEqual([`${cwd}\na "b" c\n$d\n[]`, 1, cwd]);
-    expect(next.suffix).toBe('\n[The command completed with exit code 1.]');
-  }
-
   test.each([
     { command: 'exit 7', exitCode: 7, why: 'exit code 7' },
     { command: 'echo out; exit', exitCode: 0, why: 'exit code 0' },
@@ -332,23 +339,26 @@ describe('what ends or changes the shell itself', () => {
     await expectHealed(shell, cwd);
   });
 
-  test.each(['SIGKILL', 'SIGHUP'] as const)('a shell ended by %s while nothing runs is replaced once', async (signal) => {
-    const { shell, cwd } = await shellWithState();
-    const before = await shell.pid();
-    const others = childrenOf(process.pid).filter((pid) => pid !== before);
-    process.kill(before, signal);
-    await until('the shell to be gone', () => !childrenOf(process.pid).includes(before));
-    const next = await shell.run('echo $$; echo "$KEPT"');
-    const after = Number(next.content.split('\n')[0]);
-    expect(next.content).toBe(`${after}\na "b" c\n$d`);
-    expect([next.exitCode, next.cwd]).toEqual([0, cwd]);
-    expect(next.suffix).toContain('The shell itself has ended (killed by signal');
-    // Long enough for a second new shell, if there were one, to be ready.
-    const quiet = await shell.run('sleep 1; echo quiet');
-    expect([quiet.content, quiet.suffix]).toEqual(['quiet', '\n[The command completed with exit code 0.]']);
-    expect(await shell.pid()).toBe(after);
-    expect(childrenOf(process.pid).filter((pid) => !others.includes(pid))).toEqual([after]);
-  });
+  test.each(['SIGKILL', 'SIGHUP'] as const)(
+    'a shell ended by %s while nothing runs is replaced once',
+    async (signal) => {
+      const { shell, cwd } = await shellWithState();
+      const before = await shell.pid();
+      const others = new Set(childrenOf(process.pid).filter((pid) => pid !== before));
+      process.kill(before, signal);
+      await until('the shell to be gone', () => !childrenOf(process.pid).includes(before));
+      const next = await shell.run('echo $$; echo "$KEPT"');
+      const after = Number(next.content.split('\n')[0]);
+      expect(next.content).toBe(`${after}\na "b" c\n$d`);
+      expect([next.exitCode, next.cwd]).toEqual([0, cwd]);
+      expect(next.suffix).toContain('The shell itself has ended (killed by signal');
+      // Long enough for a second new shell, if there were one, to be ready.
+      const quiet = await shell.run('sleep 1; echo quiet');
+      expect([quiet.content, quiet.suffix]).toEqual(['quiet', '\n[The command completed with exit code 0.]']);
+      expect(await shell.pid()).toBe(after);
+      expect(childrenOf(process.pid).filter((pid) => !others.has(pid))).toEqual([after]);
+    },
+  );
 
   test('set -euo pipefail stays in force until something fails', async () => {
     const { shell, cwd } = await shellWithState();
@@ -377,7 +387,11 @@ describe('what ends or changes the shell itself', () => {
     const shell = newShell();
     const before = await shell.pid();
     const reply = await shell.run("bash -c 'set -euo pipefail; echo a; false | true; echo never'");
-    expect([reply.exitCode, reply.content, reply.suffix]).toEqual([1, 'a', '\n[The command completed with exit code 1.]']);
+    expect([reply.exitCode, reply.content, reply.suffix]).toEqual([
+      1,
+      'a',
+      '\n[The command completed with exit code 1.]',
+    ]);
     expect(await shell.pid()).toBe(before);
   });
 
@@ -410,7 +424,10 @@ describe('what ends or changes the shell itself', () => {
   test.each([
     { name: 'all descriptors closed by a loop', command: 'for fd in {0..255}; do eval "exec $fd>&-"; done' },
     { name: 'few descriptors', command: 'ulimit -n 40' },
-    { name: 'eval and printf replaced by functions', command: 'eval() { :; }; printf() { :; }; echo() { :; }; declare() { :; }' },
+    {
+      name: 'eval and printf replaced by functions',
+      command: 'eval() { :; }; printf() { :; }; echo() { :; }; declare() { :; }',
+    },
     { name: 'every signal trapped', command: "trap '' INT TERM HUP CHLD PIPE; trap 'builtin echo err' ERR" },
     { name: 'noclobber and noexec', command: 'set -o noclobber -o noglob; set -n' },
     { name: 'a verbose, tracing shell', command: 'set -vx' },
@@ -449,7 +466,8 @@ describe('what ends or changes the shell itself', () => {
 
   test('PS1, PS0, PS4, PROMPT_COMMAND and DEBUG traps change nothing of the answers', async () => {
     const shell = newShell();
-    const exports = "export PS1='% $(echo in-prompt) ' PS2='more> ' PS0='zero ' PS4='four '; PROMPT_COMMAND='echo PROMPT; false'";
+    const exports =
+      "export PS1='% $(echo in-prompt) ' PS2='more> ' PS0='zero ' PS4='four '; PROMPT_COMMAND='echo PROMPT; false'";
     expect((await shell.run(exports)).content).toBe('');
     const quiet = await shell.run('echo one; (exit 4)');
     expect([quiet.content, quiet.exitCode]).toEqual(['one', 4]);
@@ -588,7 +606,8 @@ describe('bytes and amounts', () => {
     const [ours, theirs] = [countDescriptors('self'), countDescriptors(pid)];
     for (let index = 0; index < 1000; index += 1) await one(index);
     expect(countDescriptors('self')).toBeLessThanOrEqual(ours + 2);
-    expect(countDescriptors(pid)).toBe(theirs);
+    // The answer may be here before the shell has closed what it wrote it to.
+    await until('no more descriptors than before', () => countDescriptors(pid) <= theirs);
     expect([zombiesOf(pid), zombiesOf(process.pid)]).toEqual([[], []]);
     expect(await shell.pid()).toBe(pid);
   });
@@ -596,7 +615,9 @@ describe('bytes and amounts', () => {
   test('background jobs survive, and end with their session', async () => {
     const shell = newShell();
     const mark = `86400.${process.pid}`;
-    const started = await shell.run(`sleep ${mark} & (setsid sleep ${mark}1 &) ; nohup sleep ${mark}2 > /dev/null 2>&1 & disown`);
+    const started = await shell.run(
+      `sleep ${mark} & (setsid sleep ${mark}1 &) ; nohup sleep ${mark}2 > /dev/null 2>&1 & disown`,
+    );
     expect(started.exitCode).toBe(0);
     await until('three sleepers', () => processesWith(mark).length === 3);
     await shell.run('kill -9 $$');

@@ -23,13 +23,24 @@ const NOT_EXECUTED = (command: string): string =>
   `command is completed. By setting \`is_input\` to \`true\`, you can interact with the current process: ${T}]`;
 const COMPLETED = (exitCode: number): string => `\n[The command completed with exit code ${exitCode}.]`;
 const NOTICE = '\n[... Observation truncated due to length ...]\n';
-const NO_METADATA = { exit_code: -1, pid: -1, username: null, hostname: null, working_dir: null, py_interpreter_path: null };
+const NO_METADATA = {
+  exit_code: -1,
+  pid: -1,
+  username: null,
+  hostname: null,
+  working_dir: null,
+  py_interpreter_path: null,
+};
 
 let server: TestServer;
 let shells = 0;
 
 beforeAll(async () => {
-  server = await TestServer.start(['--max-sessions', '100'], { NO_CHANGE_TIMEOUT_SECONDS: '1', SESSION_API_KEY: '', SOME_SESSION_API_KEY: 'k' });
+  server = await TestServer.start(['--max-sessions', '100'], {
+    NO_CHANGE_TIMEOUT_SECONDS: '1',
+    SESSION_API_KEY: '',
+    SOME_SESSION_API_KEY: 'k',
+  });
 });
 afterAll(() => server[Symbol.asyncDispose]());
 
@@ -40,6 +51,17 @@ function sessionName(): string {
 
 const newShell = (): TestShell => new TestShell(server, sessionName());
 const file = (name: string): string => join(server.workingDir, name);
+
+/** The interpreter that an answer names. */
+const python = (reply: { body: { extras: { metadata: { py_interpreter_path: string } } } }): string =>
+  reply.body.extras.metadata.py_interpreter_path;
+
+/** Prints so many different emoji. */
+const printEmoji = (count: number): string =>
+  `python3 -c "print(''.join(chr(0x1f600 + i % 64) for i in range(${count})), end='')"`;
+
+const emoji = (from: number, to: number): string =>
+  Array.from({ length: to - from }, (_, index) => String.fromCodePoint(0x1f600 + ((from + index) % 64))).join('');
 
 describe('texts of V0 §5.3', () => {
   test('completed', async () => {
@@ -53,10 +75,17 @@ describe('texts of V0 §5.3', () => {
     const waiting = await shell.soft('cat');
     expect([waiting.exitCode, waiting.suffix]).toEqual([-1, SILENT]);
     const ended = await shell.ended(shell.input('C-d'));
-    expect([ended.prefix, ended.content, ended.suffix]).toEqual(['', '', '\n[The command completed with exit code 0. CTRL+D was sent.]']);
+    expect([ended.prefix, ended.content, ended.suffix]).toEqual([
+      '',
+      '',
+      '\n[The command completed with exit code 0. CTRL+D was sent.]',
+    ]);
     await shell.soft('sleep 60');
     const interrupted = await shell.ended(shell.input('C-c'));
-    expect([interrupted.content, interrupted.suffix]).toEqual(['^C', '\n[The command completed with exit code 130. CTRL+C was sent.]']);
+    expect([interrupted.content, interrupted.suffix]).toEqual([
+      '^C',
+      '\n[The command completed with exit code 130. CTRL+C was sent.]',
+    ]);
     await shell.soft('sleep 61');
     const stopped = await shell.ended(shell.input('C-z'));
     expect(stopped.suffix).toBe('\n[The command completed with exit code 148. CTRL+Z was sent.]');
@@ -66,7 +95,11 @@ describe('texts of V0 §5.3', () => {
 
   test('start scrolled out of the history', async () => {
     const reply = await newShell().run('seq 1 30000');
-    const kept = Number(/^\[Previous command outputs are truncated\. Showing the last (\d+) lines of the output below\.\]\n$/.exec(reply.prefix)?.[1]);
+    const kept = Number(
+      /^\[Previous command outputs are truncated\. Showing the last (\d+) lines of the output below\.\]\n$/.exec(
+        reply.prefix,
+      )?.[1],
+    );
     // V0 §5.7: what V0's own test needs.
     expect(kept).toBeGreaterThanOrEqual(10_001);
     expect(kept).toBeLessThanOrEqual(11_363);
@@ -85,7 +118,11 @@ describe('texts of V0 §5.3', () => {
       extras: { hidden: false, metadata: { ...NO_METADATA, prefix: '', suffix: SILENT } },
     });
     const poll = await shell.soft('');
-    expect(poll.body.extras).toEqual({ command: '', hidden: false, metadata: { ...NO_METADATA, prefix: BELOW, suffix: SILENT } });
+    expect(poll.body.extras).toEqual({
+      command: '',
+      hidden: false,
+      metadata: { ...NO_METADATA, prefix: BELOW, suffix: SILENT },
+    });
     expect(poll.content).toBe('');
     const second = await shell.input('a');
     expect([second.prefix, second.content, second.suffix]).toEqual([BELOW, 'two a', SILENT]);
@@ -99,7 +136,11 @@ describe('texts of V0 §5.3', () => {
   ])('a hard timeout of %d s is printed as Python prints it', async (timeout, printed) => {
     const shell = newShell();
     const reply = await shell.run('echo out; sleep 60', { timeout });
-    expect([reply.prefix, reply.content, reply.suffix]).toEqual(['', 'out', `\n[The command timed out after ${printed} seconds. ${T}]`]);
+    expect([reply.prefix, reply.content, reply.suffix]).toEqual([
+      '',
+      'out',
+      `\n[The command timed out after ${printed} seconds. ${T}]`,
+    ]);
     expect(reply.body.extras.metadata).toMatchObject(NO_METADATA);
     await shell.ended(shell.input('C-c'));
   });
@@ -173,7 +214,10 @@ describe('texts of V0 §5.3', () => {
     const first = await shell.input('C-c');
     expect([first.exitCode, first.suffix]).toEqual([-1, SILENT]);
     const second = await shell.input('C-c');
-    expect([second.exitCode, second.suffix]).toEqual([-1, `${SILENT}\n[The program ignores C-c. Send C-c once more to kill it (SIGKILL).]`]);
+    expect([second.exitCode, second.suffix]).toEqual([
+      -1,
+      `${SILENT}\n[The program ignores C-c. Send C-c once more to kill it (SIGKILL).]`,
+    ]);
     const third = await shell.ended(shell.input('C-c'));
     expect(third.exitCode).toBe(137);
     expect(third.suffix).toBe(
@@ -241,7 +285,15 @@ describe('fields', () => {
   test('no other keys than the contract has', async () => {
     const { body } = await newShell().run('true');
     expect(Object.keys(body.extras).toSorted()).toEqual(['command', 'hidden', 'metadata']);
-    expect(Object.keys(body).toSorted()).toEqual(['action_id', 'content', 'duration_ms', 'extras', 'message', 'observation', 'success']);
+    expect(Object.keys(body).toSorted()).toEqual([
+      'action_id',
+      'content',
+      'duration_ms',
+      'extras',
+      'message',
+      'observation',
+      'success',
+    ]);
   });
 
   test('metadata', async () => {
@@ -267,7 +319,6 @@ describe('fields', () => {
   test('py_interpreter_path follows the PATH, as entering and leaving a virtual environment changes it', async () => {
     const shell = newShell();
     const setUp = 'mkdir -p venv/bin; printf "#!/bin/sh\\n" > venv/bin/python; chmod +x venv/bin/python; old=$PATH';
-    const python = (reply: { body: { extras: { metadata: { py_interpreter_path: string } } } }): string => reply.body.extras.metadata.py_interpreter_path;
     const before = python(await shell.run(setUp));
     expect(python(await shell.run('export PATH="$PWD/venv/bin:$PATH"'))).toBe(file('venv/bin/python'));
     expect(python(await shell.run('chmod -x venv/bin/python'))).toBe(before);
@@ -282,7 +333,11 @@ describe('fields', () => {
     expect([done.body.extras.hidden, done.content]).toEqual([true, 'secret']);
     expect((await shell.run('echo plain')).body.extras.hidden).toBe(false);
     const long = await shell.run('seq 1 9000', { hidden: true });
-    expect([long.content.split('\n').length, long.body.output_file, long.body.truncated]).toEqual([9000, undefined, undefined]);
+    expect([long.content.split('\n').length, long.body.output_file, long.body.truncated]).toEqual([
+      9000,
+      undefined,
+      undefined,
+    ]);
     expect((await shell.run('history')).content).not.toMatch(/secret|seq 1 9000/);
     const waiting = await shell.soft('cat', { hidden: true });
     expect([waiting.exitCode, waiting.body.extras.hidden]).toEqual([-1, false]);
@@ -306,11 +361,19 @@ describe('content', () => {
     { name: 'NUL, BEL and other controls', command: "printf 'a\\0b\\ac\\016\\017d\\177e\\n'", content: 'abcde' },
     { name: 'carriage returns', command: "printf 'abc\\rX\\n12345\\r\\033[Knew\\n'", content: 'Xbc\nnew' },
     { name: 'backspaces', command: "printf 'abc\\b\\bX\\n'", content: 'aXc' },
-    { name: 'colours and titles', command: "printf '\\033]0;title\\007\\033[1;31mred\\033[0m \\033[38;2;1;2;3mrgb\\033[m\\n'", content: 'red rgb' },
+    {
+      name: 'colours and titles',
+      command: "printf '\\033]0;title\\007\\033[1;31mred\\033[0m \\033[38;2;1;2;3mrgb\\033[m\\n'",
+      content: 'red rgb',
+    },
     { name: 'what is no UTF-8', command: "printf 'a\\377\\376b\\n'", content: 'ab' },
     { name: 'wide characters and emoji', command: "printf 'é漢字😀👩‍👩‍👧e\\u0301\\n'", content: 'é漢字😀👩‍👩‍👧e\u0301' },
     { name: 'no final line end', command: "printf 'no end'", content: 'no end' },
-    { name: 'a line of 2,500 characters', command: "printf '%2500s\\n' x | tr ' ' '.'", content: `${'.'.repeat(2499)}x` },
+    {
+      name: 'a line of 2,500 characters',
+      command: "printf '%2500s\\n' x | tr ' ' '.'",
+      content: `${'.'.repeat(2499)}x`,
+    },
     { name: 'the text of the command itself', command: "echo 'echo x'", content: 'echo x' },
   ])('$name', async ({ command, content }) => {
     expect((await server.run(command)).content).toBe(content);
@@ -325,17 +388,14 @@ describe('content', () => {
 
   test('30,000 code points are whole, one more is cut in the middle', async () => {
     const shell = newShell();
-    const print = (count: number): string => `python3 -c "print(''.join(chr(0x1f600 + i % 64) for i in range(${count})), end='')"`;
-    const expected = (from: number, to: number): string =>
-      Array.from({ length: to - from }, (_, index) => String.fromCodePoint(0x1f600 + ((from + index) % 64))).join('');
-    const whole = await shell.run(print(30_000));
-    expect(whole.content).toBe(expected(0, 30_000));
+    const whole = await shell.run(printEmoji(30_000));
+    expect(whole.content).toBe(emoji(0, 30_000));
     expect([whole.body.truncated, whole.body.output_file]).toEqual([undefined, undefined]);
-    const cut = await shell.run(print(30_001));
-    expect(cut.content).toBe(expected(0, 15_000) + NOTICE + expected(15_001, 30_001));
+    const cut = await shell.run(printEmoji(30_001));
+    expect(cut.content).toBe(emoji(0, 15_000) + NOTICE + emoji(15_001, 30_001));
     expect([...cut.content].length).toBe(30_047);
     expect([cut.body.truncated, cut.suffix]).toEqual([true, `${COMPLETED(0)}\n[Full output: ${cut.body.output_file}]`]);
-    expect(readFileSync(cut.body.output_file, 'utf8')).toBe(expected(0, 30_001));
+    expect(readFileSync(cut.body.output_file, 'utf8')).toBe(emoji(0, 30_001));
   });
 
   test('the output file has every byte, as the terminal got them', async () => {
@@ -343,9 +403,14 @@ describe('content', () => {
     const program = 'import sys; [sys.stdout.buffer.write(bytes(range(256)) + b"\\x1b[31m\\r\\n") for _ in range(400)]';
     const reply = await shell.run(`python3 -c '${program}'`);
     expect(reply.body.truncated).toBe(true);
-    const line = Buffer.concat([Buffer.from(Array.from({ length: 256 }, (_, index) => index)), Buffer.from('\u001b[31m\r\n')]);
+    const line = Buffer.concat([
+      Buffer.from(Array.from({ length: 256 }, (_, index) => index)),
+      Buffer.from('\u001b[31m\r\n'),
+    ]);
     // The terminal driver puts a carriage return before each line feed.
-    const sent = Buffer.concat(Array.from({ length: 400 }, () => line)).toString('latin1').replaceAll('\n', '\r\n');
+    const sent = Buffer.concat(Array.from({ length: 400 }, () => line))
+      .toString('latin1')
+      .replaceAll('\n', '\r\n');
     expect(readFileSync(reply.body.output_file).equals(Buffer.from(sent, 'latin1'))).toBe(true);
   });
 
@@ -357,7 +422,12 @@ describe('content', () => {
     const last = await shell.ended(shell.input(''.padEnd(1, 'y')));
     expect(last.body.output_file).toBe(first.body.output_file);
     const numbers = Array.from({ length: 20_000 }, (_, index) => String(index + 1));
-    expect(readFileSync(last.body.output_file, 'utf8').split('\r\n')).toEqual([...numbers.slice(0, 9000), 'y', ...numbers.slice(9000), '']);
+    expect(readFileSync(last.body.output_file, 'utf8').split('\r\n')).toEqual([
+      ...numbers.slice(0, 9000),
+      'y',
+      ...numbers.slice(9000),
+      '',
+    ]);
   });
 });
 
@@ -369,7 +439,12 @@ describe('whose state', () => {
     const between = await shell.run('env | grep -v ^OLDPWD=');
     const second = await shell.run('env');
     expect((await shell.run('env')).content).toBe(second.content);
-    expect(between.content).toBe(first.content.split('\n').filter((line) => !line.startsWith('OLDPWD=')).join('\n'));
+    expect(between.content).toBe(
+      first.content
+        .split('\n')
+        .filter((line) => !line.startsWith('OLDPWD='))
+        .join('\n'),
+    );
     expect(first.content).not.toMatch(/API_KEY/);
     expect(first.content).toContain('TERM=');
     expect((await shell.run('locale charmap')).content).toBe('UTF-8');
@@ -396,7 +471,14 @@ describe('whose state', () => {
 
   test('state lasts: variables, functions, aliases, options, umask, jobs, $?', async () => {
     const shell = newShell();
-    for (const command of ['x="a  b"', 'f() { echo "f:$1"; }', "alias g='echo galias'", 'shopt -s extglob', 'umask 027', 'arr=(1 "2 3")']) {
+    for (const command of [
+      'x="a  b"',
+      'f() { echo "f:$1"; }',
+      "alias g='echo galias'",
+      'shopt -s extglob',
+      'umask 027',
+      'arr=(1 "2 3")',
+    ]) {
       expect([command, (await shell.run(command)).exitCode]).toEqual([command, 0]);
     }
     expect((await shell.run('echo "$x|${arr[1]}"; f y; g z; umask; shopt extglob')).content).toBe(
@@ -458,7 +540,9 @@ describe('whose state', () => {
   test('a command after one that ended unseen comes with the rest of its output', async () => {
     const shell = newShell();
     const name = `unseen-${shells}`;
-    await shell.run(`echo start; until [ -e ${name} ]; do sleep 0.02; done; echo rest; touch ${name}-over`, { timeout: 0.2 });
+    await shell.run(`echo start; until [ -e ${name} ]; do sleep 0.02; done; echo rest; touch ${name}-over`, {
+      timeout: 0.2,
+    });
     writeFileSync(file(name), '');
     await until('the session to be idle', async () => {
       const { sessions } = (await server.request('GET', '/sessions')).json;
@@ -483,11 +567,14 @@ describe('whose state', () => {
 
   test('a job that ended is told with a later answer', async () => {
     const shell = newShell();
-    const job = await shell.run(`sleep 0.05 &`);
+    const name = `job-${shells}`;
+    const job = await shell.run(`sh -c 'until [ -e ${name} ]; do sleep 0.02; done' &`);
     const { pid } = job.body.extras.metadata;
+    await shell.run('true');
+    writeFileSync(file(name), '');
     await until('the job to end', () => !existsSync(`/proc/${pid}`));
     const next = await shell.run('echo next');
-    expect(next.content).toMatch(/^\[1\]\+ {2}Done +sleep 0\.05$/m);
+    expect(next.content).toMatch(/^\[1\]\+ {2}Done +sh -c /m);
     expect(next.content).toMatch(/^next$/m);
   });
 });
@@ -516,7 +603,9 @@ describe('is_static', () => {
   test('nothing of it is left, whatever it started', async () => {
     const mark = `86398.${process.pid}`;
     const before = (await server.request('GET', '/sessions')).json.sessions.length;
-    const reply = await server.run(`sleep ${mark}1 & nohup sleep ${mark}2 > /dev/null 2>&1 & disown; echo started`, { is_static: true });
+    const reply = await server.run(`sleep ${mark}1 & nohup sleep ${mark}2 > /dev/null 2>&1 & disown; echo started`, {
+      is_static: true,
+    });
     expect(reply.content).toContain('started');
     expect(processesWith(`sleep ${mark}`)).toEqual([]);
     const cut = await server.run(`trap '' TERM HUP; sleep ${mark}3`, { is_static: true, timeout: 0.5 });
@@ -528,7 +617,9 @@ describe('is_static', () => {
   test('exit, hidden, errors and truncation are as in the main shell', async () => {
     const ended = await server.run('echo bye; exit 6', { is_static: true, hidden: true });
     expect([ended.exitCode, ended.body.extras.hidden]).toEqual([6, true]);
-    expect((await server.run('', { is_static: true })).content).toBe('ERROR: No previous running command to retrieve logs from.');
+    expect((await server.run('', { is_static: true })).content).toBe(
+      'ERROR: No previous running command to retrieve logs from.',
+    );
     expect((await server.run('a\nb', { is_static: true })).observation).toBe('error');
     const long = await server.run('seq 1 9000', { is_static: true });
     expect(long.body.truncated).toBe(true);

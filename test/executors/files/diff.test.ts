@@ -1,0 +1,39 @@
+import { execFileSync } from 'node:child_process';
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { unifiedDiff } from '../../../executors/files/diff.ts';
+
+/** What V0 runs (V0 §7.6). */
+const PYTHON = `import difflib,json,sys
+def diff(a, b): return '\\n'.join(l.rstrip() for l in difflib.unified_diff(a.split('\\n'), b.split('\\n'), fromfile='p', tofile='p', n=0, lineterm=''))
+print(json.dumps([diff(a, b) for a, b in json.load(sys.stdin)]))`;
+
+function byPython(pairs: readonly (readonly [string, string])[]): string[] {
+  const output = execFileSync('python3', ['-c', PYTHON], { input: JSON.stringify(pairs), encoding: 'utf8' });
+  return JSON.parse(output) as string[];
+}
+
+test('is what difflib makes, also where several answers are right', () => {
+  const line = fc.constantFrom('a', 'b', 'c', '', '  x  ');
+  const text = fc.array(line, { maxLength: 30 }).map((lines) => lines.join('\n'));
+  const pairs = fc.sample(fc.tuple(text, text), 300);
+  expect(pairs.map(([a, b]) => unifiedDiff('p', a, b))).toEqual(byPython(pairs));
+});
+
+test('frequent lines of long texts are left out of its index, as difflib does', () => {
+  const long = (changed: number): string =>
+    Array.from({ length: 400 }, (_, index) => (index === changed ? 'changed' : index % 3 === 0 ? '' : `${index % 90}`)).join('\n');
+  const pairs = [
+    [long(-1), long(200)],
+    [long(5), long(350)],
+    [long(0), `${long(0)}\nmore`],
+  ] as const;
+  expect(pairs.map(([a, b]) => unifiedDiff('p', a, b))).toEqual(byPython(pairs));
+});
+
+test('a large file takes no time', () => {
+  const lines = Array.from({ length: 200_000 }, (_, index) => `line ${index % 1000}`);
+  const changed = lines.with(100_000, 'changed');
+  const diff = unifiedDiff('p', lines.join('\n'), changed.join('\n'));
+  expect(diff).toBe('--- p\n+++ p\n@@ -100001 +100001 @@\n-line 0\n+changed');
+});
