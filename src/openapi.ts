@@ -25,6 +25,7 @@ const REQUEST_COMPONENTS: Readonly<Record<string, z.ZodType>> = {
   Action: actions.ExecutableAction,
   ExecuteActionRequest: http.ExecuteActionRequest,
   ListFilesRequest: http.ListFilesRequest,
+  SecretsRequest: http.SecretsRequest,
   UploadFileForm: http.UploadFileForm,
   SearchFilesRequest: http.SearchFilesRequest,
 };
@@ -52,6 +53,10 @@ const REPLY_COMPONENTS: Readonly<Record<string, z.ZodType>> = {
   McpExtras: observations.McpExtras,
   McpObservation: observations.McpObservation,
   Observation: observations.Observation,
+  ActionAcceptedReply: http.ActionAcceptedReply,
+  ActionRecord: http.ActionRecord,
+  ActionsReply: http.ActionsReply,
+  SecretsReply: http.SecretsReply,
   AliveReply: http.AliveReply,
   NotAliveReply: http.NotAliveReply,
   HealthReply: http.HealthReply,

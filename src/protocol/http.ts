@@ -87,6 +87,17 @@ export const ActionRecord = z.object({
 /** Path of `/actions/{id}`. */
 export const ActionParams = z.object({ id: z.string().describe('The `action_id`.') });
 
+/** Query of `GET /actions/{id}`. */
+export const ActionQuery = z.object({
+  wait: z.int().min(0).max(300).exactOptional().describe('Seconds to wait for the end of the action.'),
+});
+
+/** Query of `GET /actions`. */
+export const ActionsQuery = z.object({
+  status: z.enum(CALL_STATUSES).exactOptional(),
+  limit: z.int().min(1).max(500).exactOptional().describe('Default 50.'),
+});
+
 /** Reply of `GET /actions`: newest first, without observations. */
 export const ActionsReply = z.object({ actions: z.array(ActionRecord) });
 

@@ -1,5 +1,4 @@
-import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync, statSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -14,9 +13,11 @@ test('the own account', () => {
 
 test('accounts are found by their whole name', () => {
   expect(findAccount('root')).toEqual({ name: 'root', uid: 0, gid: 0, home: '/root' });
-  const [name = '', , uid, gid, , home] = execFileSync('getent', ['passwd', 'nobody'], { encoding: 'utf8' })
-    .trim()
-    .split(':');
+  const line =
+    readFileSync('/etc/passwd', 'utf8')
+      .split('\n')
+      .find((candidate) => candidate.startsWith('nobody:')) ?? '';
+  const [name = '', , uid, gid, , home] = line.split(':');
   expect(findAccount(name)).toEqual({ name, uid: Number(uid), gid: Number(gid), home });
   for (const unknown of ['roo', 'root:x', '', 'x'.repeat(1000), '__proto__'])
     expect(findAccount(unknown)).toBeUndefined();
