@@ -67,7 +67,10 @@ async function run(context) {
       },
       async () => {
         const text = await readFile(at('plain-large.txt'), 'utf8');
-        await replace(at('plain-large.txt'), text.replace('one SLOT', () => 'one SLOT'));
+        await replace(
+          at('plain-large.txt'),
+          text.replace('one SLOT', () => 'one SLOT'),
+        );
       },
     ),
     upload: await compare(
@@ -142,7 +145,9 @@ async function upload(port, file, destination) {
     });
     request.on('error', reject);
     request.write(head);
-    createReadStream(file).on('end', () => request.end(tail)).pipe(request, { end: false });
+    createReadStream(file)
+      .on('end', () => request.end(tail))
+      .pipe(request, { end: false });
   });
 }
 

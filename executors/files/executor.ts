@@ -97,7 +97,6 @@ export class FilesExecutor implements Executor<'read' | 'write' | 'edit'> {
     const { access } = this.#options;
     const type = mediaTypeOf(path);
     if (type !== undefined && pin.stats.isFile()) return readDataUrl(access, pin, path, type);
-    if (await isBinary(path, await readHead(access, pin, path))) return undefined;
     return readLines(access, pin, path, { start, end, signal });
   }
 

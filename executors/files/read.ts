@@ -3,7 +3,8 @@ import { TextDecoder } from 'node:util';
 import type { FileAccess } from '../../src/sandbox/file-access.ts';
 import { TooLargeError } from '../../src/sandbox/file-faults.ts';
 import type { Pin } from '../../src/sandbox/pin.ts';
-import { MAX_MEDIA_BYTES, MAX_READ_BYTES, MAX_SCAN_BYTES } from './limits.ts';
+import { isBinary } from './binary.ts';
+import { MAX_MEDIA_BYTES, MAX_READ_BYTES, MAX_SCAN_BYTES, SNIFF_BYTES } from './limits.ts';
 import { lineRange } from './lines.ts';
 import { readBytes } from './text-file.ts';
 
@@ -40,6 +41,7 @@ export async function readDataUrl(access: FileAccess, pin: Pin, path: string, ty
 /**
  * Lines of a UTF-8 text as V0's `read` answers them: universal newlines, `start` from 0, `end` exclusive or -1 (V0 §7.3). Memory is
  * bounded by what is answered, whatever the size of the file.
+ * @returns undefined for a binary file
  * @throws NotUtf8Error, TooLargeError, SpecialFileError, EACCES
  */
 export async function readLines(
@@ -47,25 +49,25 @@ export async function readLines(
   pin: Pin,
   path: string,
   { start, end, signal }: { start: number; end: number; signal: AbortSignal },
-): Promise<string> {
+): Promise<string | undefined> {
   access.require(pin, 'read', path);
   const file = await pin.openForReading(path);
   try {
     const collector = new LineCollector(lineRange(start, end), path);
     const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
-    let buffer = Buffer.allocUnsafe(CHUNK_BYTES);
+    const buffer = Buffer.allocUnsafe(CHUNK_BYTES);
     for (let position = 0; !collector.isDone;) {
       signal.throwIfAborted();
       const { bytesRead } = await file.read(buffer, 0, buffer.length, position);
-      if (bytesRead === 0) {
-        collector.add(decodeChunk(decoder, undefined, path));
-        return collector.finish();
-      }
-      collector.add(decodeChunk(decoder, buffer.subarray(0, bytesRead), path));
+      const bytes = buffer.subarray(0, bytesRead);
+      if (position === 0 && (await isBinary(path, bytes.subarray(0, SNIFF_BYTES)))) return undefined;
+      collector.add(decodeChunk(decoder, bytes, path));
       position += bytesRead;
       if (position > MAX_SCAN_BYTES) throw tooFar(path);
-      buffer = buffer.length === bytesRead ? buffer : Buffer.allocUnsafe(CHUNK_BYTES);
+      // Files of the kernel report no size and give less than was asked for.
+      if (bytesRead === 0 || (bytesRead < buffer.length && position >= pin.stats.size && pin.stats.size > 0)) break;
     }
+    if (!collector.isDone) collector.add(decodeChunk(decoder, undefined, path));
     return collector.finish();
   } finally {
     await file.close();

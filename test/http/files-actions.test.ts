@@ -267,9 +267,7 @@ describe('edit', () => {
     expect(await view([3, 2])).toBe(
       'ERROR:\nInvalid `view_range` parameter: [3, 2]. Its second element `2` should be greater than or equal to the first element `3`.',
     );
-    expect(await view([1])).toBe(
-      'ERROR:\nInvalid `view_range` parameter: [1]. It should be a list of two integers.',
-    );
+    expect(await view([1])).toBe('ERROR:\nInvalid `view_range` parameter: [1]. It should be a list of two integers.');
   });
 
   test('rules about paths, in V0s words', async () => {

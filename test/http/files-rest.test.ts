@@ -176,7 +176,10 @@ describe.each(['ripgrep', 'no ripgrep'])('search with %s', (how) => {
     const body = JSON.stringify({ path: searching.workingDir, ...request });
     const headers = { 'content-type': 'application/json' };
     const reply = await fetch(`${searching.url}/files/search`, { method: 'POST', headers, body });
-    const lines = (await reply.text()).trim().split('\n').map((line) => JSON.parse(line) as Record<string, string>);
+    const lines = (await reply.text())
+      .trim()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Record<string, string>);
     const last = lines.pop();
     const start = searching.workingDir.length + 1;
     const found = lines.map(({ path = '', line, text }) => [path.slice(start), line, text].filter(Boolean).join(':'));

@@ -291,7 +291,10 @@ describe('download', () => {
 
   test('errors keep the statuses of V0', async () => {
     const get = (query: string) => server.request('GET', `/download_files${query}`);
-    expect(await get('?path=rel')).toMatchObject({ status: 500, json: { detail: '400: Path must be an absolute path' } });
+    expect(await get('?path=rel')).toMatchObject({
+      status: 500,
+      json: { detail: '400: Path must be an absolute path' },
+    });
     expect(await get('?path=/no/such')).toMatchObject({ status: 500, json: { detail: '404: File not found' } });
     expect((await get('')).status).toBe(422);
     expect((await get('?path=/dev/zero')).status).toBe(500);

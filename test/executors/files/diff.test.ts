@@ -22,7 +22,9 @@ test('is what difflib makes, also where several answers are right', () => {
 
 test('frequent lines of long texts are left out of its index, as difflib does', () => {
   const long = (changed: number): string =>
-    Array.from({ length: 400 }, (_, index) => (index === changed ? 'changed' : index % 3 === 0 ? '' : `${index % 90}`)).join('\n');
+    Array.from({ length: 400 }, (_, index) =>
+      index === changed ? 'changed' : index % 3 === 0 ? '' : `${index % 90}`,
+    ).join('\n');
   const pairs = [
     [long(-1), long(200)],
     [long(5), long(350)],

@@ -14,7 +14,10 @@ print(json.dumps([base64.b64encode(d['text'].encode(c)).decode() for c in d['cod
 }
 
 const TEXTS: readonly (readonly [string, readonly string[]])[] = [
-  ['Съешь же ещё этих мягких французских булок, да выпей чаю.\n', ['cp1251', 'koi8-r', 'utf-8-sig', 'utf-16', 'utf-32']],
+  [
+    'Съешь же ещё этих мягких французских булок, да выпей чаю.\n',
+    ['cp1251', 'koi8-r', 'utf-8-sig', 'utf-16', 'utf-32'],
+  ],
   ['Voix ambiguë d’un cœur qui au zéphyr préfère les jattes de kiwis.\n', ['cp1252', 'utf-16-le', 'utf-16-be']],
   ['我能吞下玻璃而不伤身体。你好，世界！这是一个用来测试编码的文件。\n', ['gbk', 'gb18030', 'utf-8']],
   ['色は匂へど散りぬるを我が世誰ぞ常ならむ。これはテストです。\n', ['shift_jis', 'euc_jp']],
