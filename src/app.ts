@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { AppError } from './errors.ts';
 import type { Guard } from './guard.ts';
@@ -35,6 +36,7 @@ export function buildApp({
     onConstructorPoisoning: 'remove',
     routerOptions: { ignoreTrailingSlash: true },
     frameworkErrors: (error, request, reply) => answerError(fromFastify(error, maxBodyBytes), request, reply, log),
+    clientErrorHandler: answerGarbage,
     http: { headersTimeout: HEADERS_LIMIT_MS },
   });
   app.server.maxConnections = maxConnections;
@@ -50,6 +52,31 @@ export function buildApp({
   app.setNotFoundHandler((request, reply) => answerError(unknownRoute(app, request), request, reply, log));
   for (const plugin of plugins) plugin(app);
   return app;
+}
+
+/** What is no HTTP has no reply object; the connection ends with the answer. */
+function answerGarbage(error: Error & { readonly code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const isTooLarge = error.code === 'HPE_HEADER_OVERFLOW';
+  const isLate = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
+  const status = isTooLarge
+    ? '431 Request Header Fields Too Large'
+    : isLate
+      ? '408 Request Timeout'
+      : '400 Bad Request';
+  const detail = isTooLarge
+    ? 'The headers are too large.'
+    : isLate
+      ? 'The request took too long.'
+      : 'This is no valid HTTP request.';
+  const body = JSON.stringify({ detail });
+  const length = Buffer.byteLength(body);
+  socket.end(
+    `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${length}\r\nconnection: close\r\n\r\n${body}`,
+  );
 }
 
 function pathOf({ url }: FastifyRequest): string {

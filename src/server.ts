@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { mkdirSync, rmSync } from 'node:fs';
+import { rmSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
@@ -35,7 +35,7 @@ import { unavailableText } from './dispatch/unavailable.ts';
 import { EventLog } from './events/event-log.ts';
 import { Guard, isLoopbackAddress } from './guard.ts';
 import type { ReadyReply, ServerInfoReply } from './protocol/http.ts';
-import { type Account, ownAccount, prepareWorkingDirectory, provideAccount } from './sandbox/account.ts';
+import { type Account, makeDirectory, ownAccount, prepareWorkingDirectory, provideAccount } from './sandbox/account.ts';
 import { childEnvironment } from './sandbox/child-env.ts';
 import { probeSandbox, type SandboxFacts, systemFacts } from './sandbox/probe.ts';
 import { createFileAccess, type FileAccess } from './sandbox/file-access.ts';
@@ -149,7 +149,7 @@ export class Server {
     const { username, userId } = config;
     const isSwitching = username !== undefined && config.v0.suToUser;
     const account = isSwitching ? await provideAccount({ username, userId }, warn) : ownAccount();
-    mkdirSync(config.workingDir, { recursive: true });
+    await makeDirectory(config.workingDir);
     const isSwitched = account.uid !== process.getuid?.();
     if (isSwitched) await prepareWorkingDirectory(config.workingDir, account, config.v0.sandboxGroup, warn);
     const access = await createFileAccess(isSwitched ? account : undefined, config.confine);
@@ -167,8 +167,8 @@ export class Server {
       throw error;
     }
     await Promise.all([server.#startExecutors(), server.#openJournal()]);
-    await server.#startViewer();
     if (server.#phase === 'starting') server.#phase = 'ready';
+    await server.#startViewer();
     return server;
   }
 
@@ -186,7 +186,7 @@ export class Server {
     await this.#dispatcher.stop(ANSWER_LIMIT_MS);
     const closed = this.#app.close();
     const cut = setTimeout(() => this.#app.server.closeAllConnections(), CONNECTION_LIMIT_MS);
-    await Promise.all([...this.#executors, this.#viewer].map((part) => part?.stop()));
+    await Promise.all([...this.#executors.map((executor) => executor.stop()), this.#viewer?.stop()]);
     const left = await endProcesses({ mark: this.#mark }, PROCESS_GRACE_MS);
     if (left > 0) this.#log.warn({ processes: left }, 'some processes could not be ended');
     await closed;

@@ -96,9 +96,11 @@ async function guesses(bytes: Buffer): Promise<{ certain: string[]; likely: stri
   const declared = DECLARATION.exec(bytes.toString('latin1', 0, DECLARATION_BYTES))?.[1];
   const { default: chardet } = await import('chardet');
   const likely = chardet.analyse(bytes.subarray(0, GUESS_BYTES)).map(({ name }) => name);
-  const usable = (names: readonly (string | undefined)[]): string[] =>
-    names.flatMap((name) => (name === undefined || NOT_GUESSED.test(name) ? [] : [name.toLowerCase()]));
   return { certain: usable([utf16, declared]), likely: usable(likely) };
+}
+
+function usable(names: readonly (string | undefined)[]): string[] {
+  return names.flatMap((name) => (name === undefined || NOT_GUESSED.test(name) ? [] : [name.toLowerCase()]));
 }
 
 /** Tried already, or never right for a file. */

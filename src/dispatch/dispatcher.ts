@@ -283,8 +283,15 @@ function route(
   try {
     return { lane: executor.laneOf(action), execute: (context) => executor.execute(action, context) };
   } catch (error) {
-    return { lane: undefined, execute: () => Promise.reject(error as Error) };
+    return { lane: undefined, execute: fails(error) };
   }
+}
+
+function fails(error: unknown): Execute {
+  // oxlint-disable-next-line require-await -- throws what it was given, whatever that is
+  return async () => {
+    throw error;
+  };
 }
 
 /** Why a call is answered without being carried out; undefined when nothing is in its way. */

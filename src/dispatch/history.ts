@@ -86,7 +86,7 @@ export class History {
 
   /** Ids of recorded actions, newest first; the copy is as large as the log has actions. */
   newest(): string[] {
-    return [...this.#index.actions().keys()].reverse();
+    return [...this.#index.actions().keys()].toReversed();
   }
 
   async #observationEvent(actionId: string): Promise<LoggedEvent | undefined> {

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { appendFile, chmod, mkdir } from 'node:fs/promises';
+import { appendFile, chmod, stat } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import { promisify } from 'node:util';
 
@@ -103,6 +103,20 @@ async function hasGroup(name: string): Promise<boolean> {
   return (await run('getent', ['group', name]).catch(() => undefined)) !== undefined;
 }
 
+/**
+ * Makes a directory with those above it. Not through Node: its own way never ends below a directory that takes no files, such as /proc.
+ */
+export async function makeDirectory(directory: string): Promise<void> {
+  const existing = await stat(directory).catch(() => undefined);
+  if (existing?.isDirectory()) return;
+  try {
+    await run('mkdir', ['-p', '--', directory]);
+  } catch (error) {
+    const reason = error instanceof Error && 'stderr' in error ? String(error.stderr).trim() : String(error);
+    throw new Error(`the directory ${directory} cannot be made: ${reason}`, { cause: error });
+  }
+}
+
 /** Makes the working directory and gives it to the account (V0 §1.5); what fails is told and does not stop the server. */
 export async function prepareWorkingDirectory(
   directory: string,
@@ -115,7 +129,7 @@ export async function prepareWorkingDirectory(
     return;
   }
   try {
-    await mkdir(directory, { recursive: true, mode: 0o775 });
+    await makeDirectory(directory);
     await run('chown', ['-R', `${account.name}:${group}`, directory]);
     await chmod(directory, 0o775);
   } catch (error) {

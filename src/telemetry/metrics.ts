@@ -113,14 +113,15 @@ export class Metrics {
       ],
     ];
     for (const [name, help, read] of gauges) {
-      new Gauge({
+      const gauge = new Gauge({
         name,
         help,
-        registers: [this.#registry],
+        registers: [],
         collect() {
           this.set(read());
         },
       });
+      this.#registry.registerMetric(gauge);
     }
   }
 

@@ -42,13 +42,13 @@ class EchoExecutor implements AnyExecutor {
     this.contexts.push(context);
     if (command === 'throw') throw new Error('thrown at once');
     if (command === 'reject') return Promise.reject(new Error('rejected later'));
-    if (command === 'nonsense') return Promise.reject('no error at all' as unknown as Error);
+    if (command === 'nonsense') return Promise.reject('no error at all' as unknown);
     if (command.startsWith('emit')) context.emit?.('live');
     if (!command.startsWith('wait')) return Promise.resolve(result(command));
     return new Promise((resolve, reject) => {
       const finish = (ending: Ending): void => {
         this.#waiting.delete(command);
-        if ('fault' in ending) reject(ending.fault as Error);
+        if ('fault' in ending) reject(ending.fault);
         else resolve(result(ending.content));
       };
       this.#waiting.set(command, finish);
@@ -90,7 +90,14 @@ function runArgs(action: Action): Extract<Action, { action: 'run' }>['args'] {
 }
 
 function result(content: string): ActionResult {
-  return { observation: runObservation({ command: '', content, metadata: { ...DEFAULT_METADATA, exit_code: 0 }, hidden: false }) };
+  return {
+    observation: runObservation({
+      command: '',
+      content,
+      metadata: { ...DEFAULT_METADATA, exit_code: 0 },
+      hidden: false,
+    }),
+  };
 }
 
 function actionOf(input: object): Action {
@@ -241,7 +248,10 @@ describe('lanes', () => {
 
   test('1,000 actions on ten lanes keep the order of each', async () => {
     const { executor, send } = await setUp({ maxInFlight: 1000 });
-    const sent = Array.from({ length: 1000 }, (_, index) => ({ lane: `lane-${(index * 7) % 10}`, command: `${index}` }));
+    const sent = Array.from({ length: 1000 }, (_, index) => ({
+      lane: `lane-${(index * 7) % 10}`,
+      command: `${index}`,
+    }));
     await Promise.all(sent.map(({ lane, command }) => send(command, { session: lane })));
     for (let lane = 0; lane < 10; lane += 1) {
       const expected = sent.filter((one) => one.lane === `lane-${lane}`).map(({ command }) => command);
@@ -273,7 +283,10 @@ describe('answers', () => {
     expect(summaries.map(({ outcome }) => outcome)).toEqual(['crashed']);
     expect(summaries[0]?.cause).toBeDefined();
     const hidden = await send(command, { hidden: true });
-    expect(hidden.observation).toMatchObject({ observation: 'run', extras: { hidden: true, metadata: { exit_code: -1 } } });
+    expect(hidden.observation).toMatchObject({
+      observation: 'run',
+      extras: { hidden: true, metadata: { exit_code: -1 } },
+    });
   });
 
   test('a type that nobody serves', async () => {
@@ -298,7 +311,11 @@ describe('answers', () => {
 describe('limits', () => {
   test('beyond maxInFlight actions are refused, those that wait count', async () => {
     const { executor, dispatcher, send } = await setUp({ maxInFlight: 3 });
-    const replies = [send('wait a', { session: 'a' }), send('wait b', { session: 'b' }), send('queued', { session: 'b' })];
+    const replies = [
+      send('wait a', { session: 'a' }),
+      send('wait b', { session: 'b' }),
+      send('queued', { session: 'b' }),
+    ];
     expect(refusalOf(dispatcher, run('d', { session: 'd' }))).toBe('too-many');
     expect(refusalOf(dispatcher, run('e', { is_static: true }))).toBe('too-many');
     await begun(executor, 2);
@@ -400,7 +417,11 @@ describe('the record', () => {
       { seq: 3, kind: 'observation', id: reply.action_id, lane: 'lane' },
     ]);
     expect(events[0]).toMatchObject({ source: 'agent', action: { action: 'run', args: { command: 'emit' } } });
-    expect(events[2]).toMatchObject({ status: 'finished', duration_ms: reply.duration_ms, observation: reply.observation });
+    expect(events[2]).toMatchObject({
+      status: 'finished',
+      duration_ms: reply.duration_ms,
+      observation: reply.observation,
+    });
     expect(Date.parse(String(events[2]?.['started']))).toBeLessThanOrEqual(Date.parse(events[2]?.time ?? ''));
   });
 
@@ -460,7 +481,9 @@ describe('repeats', () => {
     const third = dispatcher.dispatch({ action: run('wait'), idempotency: key('wait') });
     expect([first, second, third]).toMatchObject([{ isReplay: false }, { isReplay: true }, { isReplay: true }]);
     executor.end('wait');
-    const replies = await Promise.all([first, second, third].map((one) => (one.kind === 'accepted' ? one.reply : undefined)));
+    const replies = await Promise.all(
+      [first, second, third].map((one) => (one.kind === 'accepted' ? one.reply : undefined)),
+    );
     expect(replies[1]).toEqual(replies[0]);
     expect(replies[2]).toEqual(replies[0]);
     expect(executor.begun).toEqual(['wait']);
@@ -535,10 +558,16 @@ describe('cancel', () => {
     await begun(executor, 1);
     const [, id = ''] = idsOf(dispatcher);
     expect(await dispatcher.cancel(id)).toBe(true);
-    expect((await second)?.observation).toMatchObject({ observation: 'error', content: 'The action was cancelled before it started.' });
+    expect((await second)?.observation).toMatchObject({
+      observation: 'error',
+      content: 'The action was cancelled before it started.',
+    });
     expect(executor.begun).toEqual(['wait 1']);
     executor.end('wait 1');
-    expect(await Promise.all([first, third].map((reply) => contentOf(reply as Promise<Reply>)))).toEqual(['wait 1', 'three']);
+    expect(await Promise.all([first, third].map((reply) => contentOf(reply as Promise<Reply>)))).toEqual([
+      'wait 1',
+      'three',
+    ]);
     expect(executor.begun).toEqual(['wait 1', 'three']);
     expect(summaries.map(({ outcome }) => outcome)).toEqual(['cancelled', 'ok', 'ok']);
     expect([dispatcher.running, dispatcher.inFlight]).toEqual([0, 0]);

@@ -113,7 +113,7 @@ describe('any event', () => {
   test('fits into its record, and its head is read back', () => {
     fc.assert(
       fc.property(event, ({ payload: extra, ...rest }) => {
-        const encoded = encodeEvent({ ...extra, ...rest } as NewEvent, STAMP, true);
+        const encoded = encodeEvent({ ...extra, ...rest }, STAMP, true);
         expect(encoded.json.length).toBeLessThanOrEqual(MAX_RECORD_JSON_BYTES);
         expect(parseHead(encoded.json)).toEqual(encoded.head);
         expect(JSON.parse(encoded.json.toString())).toMatchObject({ ...STAMP, kind: rest.kind });

@@ -8,6 +8,11 @@ import { TestServer } from '../support/server.ts';
 const ACCOUNT = findAccount('nobody');
 const canSwitch = process.getuid?.() === 0 && ACCOUNT !== undefined;
 
+function ownerOf(path: string): number[] {
+  const stats = statSync(path);
+  return [stats.uid, stats.gid];
+}
+
 describe.skipIf(!canSwitch)('as root for another account', () => {
   const { uid, gid } = ACCOUNT ?? { uid: -1, gid: -1 };
   let server: TestServer;
@@ -29,10 +34,6 @@ describe.skipIf(!canSwitch)('as root for another account', () => {
   const read = (path: string, args = {}) => server.action({ action: 'read', args: { path, ...args } });
   const write = (path: string, content: string) => server.action({ action: 'write', args: { path, content } });
   const edit = (args: object) => server.action({ action: 'edit', args });
-  const ownerOf = (path: string): number[] => {
-    const stats = statSync(path);
-    return [stats.uid, stats.gid];
-  };
 
   test('new files and directories belong to it, with the modes of the umask', async () => {
     await write(`${dir}/made/deep/a.txt`, 'a');

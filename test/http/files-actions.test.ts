@@ -41,6 +41,10 @@ const write = (path: string, content: string, args = {}): Promise<RunReply> =>
 const edit = (path: string, args: object): Promise<RunReply> =>
   server.action({ action: 'edit', args: { path, ...args } });
 
+async function contentOf(path: string, args: object): Promise<string> {
+  return (await edit(path, args)).content;
+}
+
 function fileWith(content: string | Uint8Array, name = 'file.txt'): string {
   const path = join(dir, name);
   writeFileSync(path, content);
@@ -272,31 +276,30 @@ describe('edit', () => {
 
   test('rules about paths, in V0s words', async () => {
     const path = fileWith('x\n');
-    const content = async (...args: Parameters<typeof edit>) => (await edit(...args)).content;
     const invalid = 'ERROR:\nInvalid `path` parameter:';
-    expect(await content('none.txt', { command: 'view' })).toBe(
+    expect(await contentOf('none.txt', { command: 'view' })).toBe(
       `${invalid} none.txt. The path should be an absolute path, starting with \`/\`.`,
     );
     const relative = path.slice(server.workingDir.length + 1);
-    expect(await content(relative, { command: 'view' })).toBe(
+    expect(await contentOf(relative, { command: 'view' })).toBe(
       `${invalid} ${relative}. The path should be an absolute path, starting with \`/\`. Maybe you meant ${path}?`,
     );
-    expect(await content(dir, { command: 'insert' })).toBe(
+    expect(await contentOf(dir, { command: 'insert' })).toBe(
       `${invalid} ${dir}. The path ${dir} is a directory and only the \`view\` command can be used on directories.`,
     );
     const document = fileWith('x', 'a.docx');
-    expect(await content(document, { command: 'str_replace' })).toBe(
+    expect(await contentOf(document, { command: 'str_replace' })).toBe(
       `${invalid} ${document}. The path ${document} points to a binary file (.docx) and only the \`view\` command can be used on supported binary files.`,
     );
-    expect(await content(`${dir}/no/x`, { command: 'create', file_text: 'x' })).toBe(
+    expect(await contentOf(`${dir}/no/x`, { command: 'create', file_text: 'x' })).toBe(
       `ERROR:\nRan into [Errno 2] No such file or directory: '${dir}/no/x' while trying to write to ${dir}/no/x`,
     );
-    expect(await content(path, { command: 'bogus' })).toContain(
+    expect(await contentOf(path, { command: 'bogus' })).toContain(
       'Unrecognized command bogus. The allowed commands for the oh_editor tool are: view, create, str_replace, insert, undo_edit',
     );
     const large = fileWith('x', 'large');
     truncateSync(large, Math.round(12.3 * 1024 * 1024));
-    expect(await content(large, { command: 'view' })).toBe(
+    expect(await contentOf(large, { command: 'view' })).toBe(
       `ERROR:\nFile validation failed for ${large}: File is too large (12.3MB). Maximum allowed size is 10MB.`,
     );
   });

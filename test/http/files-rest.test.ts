@@ -233,7 +233,7 @@ test('watch', async () => {
     while (!text.includes(wanted)) {
       const { value, done } = (await reader?.read()) ?? { done: true };
       if (done) throw new Error(`the stream ended before ${wanted}`);
-      text += String(value);
+      text += value;
     }
   };
   await seen('event: ready');

@@ -19,7 +19,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { SKIPPED_LIST } from '../../executors/files/download.ts';
-import { TestServer } from '../support/server.ts';
+import { type TestReply, TestServer } from '../support/server.ts';
 
 let server: TestServer;
 let host: string;
@@ -56,6 +56,10 @@ async function upload(bytes: Uint8Array | string, name: string, query: Record<st
   return { status: reply.status, json: (await reply.json()) as UploadReply['json'] };
 }
 
+function unpack(archive: Uint8Array, to = dir): Promise<UploadReply> {
+  return upload(archive, 'tmp.zip', { destination: to, recursive: 'true' });
+}
+
 /** A zip by Python: `code` gets `z` (a ZipFile) and the module's names. */
 function zipWith(code: string): Buffer {
   const script = `import zipfile,sys,stat
@@ -69,6 +73,12 @@ z.close()`;
   const path = join(host, `archive-${count}.zip`);
   execFileSync('python3', ['-c', script, path]);
   return readFileSync(path);
+}
+
+const getDownload = (query: string): Promise<TestReply> => server.request('GET', `/download_files${query}`);
+
+async function listFiles(path?: string | null): Promise<unknown> {
+  return (await server.request('POST', '/list_files', { path })).json;
 }
 
 async function download(path: string): Promise<Map<string, string>> {
@@ -146,8 +156,6 @@ describe('upload', () => {
 });
 
 describe('a recursive upload', () => {
-  const unpack = (archive: Uint8Array, to = dir) => upload(archive, 'tmp.zip', { destination: to, recursive: 'true' });
-
   test('makes the tree with its modes, replaces files and keeps the others', async () => {
     writeFileSync(join(dir, 'kept'), 'kept');
     mkdirSync(join(dir, 'p'));
@@ -290,14 +298,13 @@ describe('download', () => {
   });
 
   test('errors keep the statuses of V0', async () => {
-    const get = (query: string) => server.request('GET', `/download_files${query}`);
-    expect(await get('?path=rel')).toMatchObject({
+    expect(await getDownload('?path=rel')).toMatchObject({
       status: 500,
       json: { detail: '400: Path must be an absolute path' },
     });
-    expect(await get('?path=/no/such')).toMatchObject({ status: 500, json: { detail: '404: File not found' } });
-    expect((await get('')).status).toBe(422);
-    expect((await get('?path=/dev/zero')).status).toBe(500);
+    expect(await getDownload('?path=/no/such')).toMatchObject({ status: 500, json: { detail: '404: File not found' } });
+    expect((await getDownload('')).status).toBe(422);
+    expect((await getDownload('?path=/dev/zero')).status).toBe(500);
   });
 
   test('a download that is given up leaves no descriptor open', async () => {
@@ -326,10 +333,9 @@ test('list_files is V0s', async () => {
   symlinkSync('a.txt', join(dir, 'link'));
   symlinkSync('sub', join(dir, 'up'));
   symlinkSync('nowhere', join(dir, 'dangling'));
-  const list = async (path?: string | null) => (await server.request('POST', '/list_files', { path })).json;
-  expect(await list(dir)).toEqual(['.hid/', 'sub/', 'up/', 'Zdir/', '.hidf', 'a.txt', 'B.txt', 'link']);
-  expect(await list(`case-${count}`)).toEqual(await list(dir));
-  expect(await list(null)).toContain(`case-${count}/`);
-  expect(await list(`${dir}/a.txt`)).toEqual([]);
-  expect(await list('/no/such')).toEqual([]);
+  expect(await listFiles(dir)).toEqual(['.hid/', 'sub/', 'up/', 'Zdir/', '.hidf', 'a.txt', 'B.txt', 'link']);
+  expect(await listFiles(`case-${count}`)).toEqual(await listFiles(dir));
+  expect(await listFiles(null)).toContain(`case-${count}/`);
+  expect(await listFiles(`${dir}/a.txt`)).toEqual([]);
+  expect(await listFiles('/no/such')).toEqual([]);
 });

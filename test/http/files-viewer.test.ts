@@ -28,15 +28,21 @@ beforeAll(async () => {
   await viewer.start();
 });
 
-afterAll(async () => {
-  await viewer.stop();
-  expect(existsSync(addressFile)).toBe(false);
-  folder.remove();
-});
+afterAll(() => folder.remove());
 
 async function view(path: string): Promise<{ status: number; html: string }> {
   const reply = await fetch(`${viewer.address}/view?path=${encodeURIComponent(path)}`);
   return { status: reply.status, html: await reply.text() };
+}
+
+/** fetch sets these headers itself. */
+function statusWith(headers: Readonly<Record<string, string>>): Promise<number | undefined> {
+  return new Promise((resolve, reject) => {
+    const { port } = new URL(viewer.address);
+    request({ host: '127.0.0.1', port, path: '/', headers }, (reply) => resolve(reply.resume().statusCode))
+      .once('error', reject)
+      .end();
+  });
 }
 
 test('the address is in a file, which replaces a link and does not follow it', async () => {
@@ -90,14 +96,12 @@ test('errors', async () => {
 });
 
 test('pages of others reach nothing', async () => {
-  const statusWith = (headers: Readonly<Record<string, string>>): Promise<number | undefined> =>
-    new Promise((resolve, reject) => {
-      const { port } = new URL(viewer.address);
-      request({ host: '127.0.0.1', port, path: '/', headers }, (reply) => resolve(reply.resume().statusCode))
-        .once('error', reject)
-        .end();
-    });
   expect(await statusWith({ host: 'evil.example' })).toBe(403);
   expect(await statusWith({ origin: 'http://evil.example' })).toBe(403);
   expect(await statusWith({ 'sec-fetch-site': 'cross-site' })).toBe(403);
+});
+
+test('the file with the address goes with the viewer', async () => {
+  await viewer.stop();
+  expect(existsSync(addressFile)).toBe(false);
 });

@@ -1,4 +1,5 @@
 /** Locks and histories: what is bounded stays so. */
+import { EventEmitter, once } from 'node:events';
 import { expect, test } from 'vitest';
 import { EditHistory } from '../../../executors/files/history.ts';
 import { KeyedLocks } from '../../../executors/files/locks.ts';
@@ -6,17 +7,17 @@ import { KeyedLocks } from '../../../executors/files/locks.ts';
 test('locks run in order, beside those of other keys, and are forgotten', async () => {
   const locks = new KeyedLocks();
   const order: string[] = [];
-  let open = (): void => {};
-  const gate = new Promise<void>((resolve) => (open = resolve));
+  const gate = new EventEmitter();
+  const opened = once(gate, 'open');
   const first = locks.run('a', async () => {
-    await gate;
+    await opened;
     order.push('a1');
     throw new Error('no reason to stop the next');
   });
   const second = locks.run('a', async () => order.push('a2'));
   await locks.run('b', async () => order.push('b1'));
   expect(locks.size).toBe(1);
-  open();
+  gate.emit('open');
   await expect(first).rejects.toThrow('no reason');
   await second;
   expect(order).toEqual(['b1', 'a1', 'a2']);

@@ -20,11 +20,12 @@ test('is what difflib makes, also where several answers are right', () => {
   expect(pairs.map(([a, b]) => unifiedDiff('p', a, b))).toEqual(byPython(pairs));
 });
 
+function long(changed: number): string {
+  const line = (index: number): string => (index === changed ? 'changed' : index % 3 === 0 ? '' : `${index % 90}`);
+  return Array.from({ length: 400 }, (_, index) => line(index)).join('\n');
+}
+
 test('frequent lines of long texts are left out of its index, as difflib does', () => {
-  const long = (changed: number): string =>
-    Array.from({ length: 400 }, (_, index) =>
-      index === changed ? 'changed' : index % 3 === 0 ? '' : `${index % 90}`,
-    ).join('\n');
   const pairs = [
     [long(-1), long(200)],
     [long(5), long(350)],
