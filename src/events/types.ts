@@ -20,7 +20,7 @@ export interface LoggedEvent extends NewEvent {
   readonly time: string;
 }
 
-/** One event in its stored form, ready to be sent as it is; at most `MAX_FRAME_BYTES`. */
+/** One event in its stored form, ready to be sent as it is; at most 256 KiB. */
 export interface StoredEvent {
   readonly seq: number;
   readonly kind: EventKind;
@@ -28,9 +28,6 @@ export interface StoredEvent {
   /** The JSON text in UTF-8, without a line end. */
   readonly json: Buffer;
 }
-
-/** Larger events are stored with their long strings cut, and whole beside the log (`payload_ref`). */
-export const MAX_FRAME_BYTES = 256 * 1024;
 
 /** The extent of what can be read; both 0 while the log is empty. */
 export interface LogExtent {
