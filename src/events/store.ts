@@ -12,7 +12,7 @@ import { FRAME_BYTES, frameRecords } from './segment.ts';
 import { Segment } from './segment-index.ts';
 import { SegmentWriter } from './segment-writer.ts';
 
-const RECENT_BYTES = 4 * 1024 * 1024;
+const RECENT_BYTES = 1024 * 1024;
 /** One write takes no more, unless a single event is larger. */
 const MAX_BATCH_BYTES = 4 * 1024 * 1024;
 /** So that retention, which goes by whole segments, can keep near its limit. */
