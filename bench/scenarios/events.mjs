@@ -1,8 +1,8 @@
+import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, fdatasyncSync, openSync, writeSync } from 'node:fs';
 import { connect } from 'node:net';
 import path from 'node:path';
-import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads';
 import { runCommand, startDaemon } from '../lib/servers.mjs';
 import { median } from '../lib/stats.mjs';
 
@@ -47,10 +47,11 @@ async function loadEventLog(context) {
   return (await import(outfile)).EventLog;
 }
 
+function onProblem(text, error) {
+  throw new Error(text, { cause: error });
+}
+
 function optionsOf(directory) {
-  const onProblem = (text, error) => {
-    throw new Error(text, { cause: error });
-  };
   return { directory, maxBytes: 2 ** 40, maxAgeMs: 1e12, onProblem };
 }
 
@@ -136,8 +137,8 @@ async function measureOpening(context, EventLog) {
 /** Two daemons, one of them followed, take turns. */
 async function measureSubscribers(context) {
   const kinds = { subject: await startDaemon(context), baseline: await startDaemon(context) };
-  const follower = new Worker(new URL(import.meta.url), { workerData: { port: kinds.subject.port } });
-  context.defer(() => follower.terminate());
+  const follower = fork(import.meta.filename, ['--follow', String(kinds.subject.port)]);
+  context.defer(() => follower.kill());
   await once(follower, 'message');
   const rounds = [];
   for (let round = 0; round < (context.isQuick ? 14 : 64); round += 1) {
@@ -152,8 +153,8 @@ async function measureSubscribers(context) {
     // The first rounds warm up.
     if (round >= 4) rounds.push(times);
   }
-  const latest = (await kinds.subject.client.getJson('/events?limit=1')).latest;
-  follower.postMessage(latest);
+  const { latest } = await (await fetch(`http://127.0.0.1:${kinds.subject.port}/events?limit=1`)).json();
+  follower.send(latest);
   const [missing] = await once(follower, 'message');
   if (missing > 0) throw new Error(`${missing} subscribers have not seen event ${latest}`);
   const all = (kind) => median(rounds.flatMap((times) => times[kind]));
@@ -161,15 +162,15 @@ async function measureSubscribers(context) {
   return { subject: all('subject'), baseline: all('baseline'), rounds: medians };
 }
 
-/** The subscribers, in a thread of their own. */
-async function follow({ port }) {
+/** The subscribers, in a process of their own. */
+async function follow(port) {
   const subscribers = await Promise.all(Array.from({ length: SUBSCRIBERS }, () => subscribe(port)));
-  parentPort.postMessage('all here');
-  const [latest] = await once(parentPort, 'message');
+  process.send('all here');
+  const [latest] = await once(process, 'message');
   const deadline = performance.now() + 10_000;
   const missing = () => subscribers.filter((hasSeen) => !hasSeen(latest)).length;
   while (missing() > 0 && performance.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 10));
-  parentPort.postMessage(missing());
+  process.send(missing());
 }
 
 /** A bare socket: what the client costs is on the same machine. */
@@ -184,4 +185,4 @@ async function subscribe(port) {
   return (seq) => tail.includes(`"seq":${seq},`);
 }
 
-if (!isMainThread && workerData?.port) await follow(workerData);
+if (process.argv[1] === import.meta.filename) await follow(Number(process.argv[3]));
