@@ -8,13 +8,14 @@ import { parseArgs } from 'node:util';
 import { Context } from './lib/context.mjs';
 import { judge, toMarkdown } from './lib/report.mjs';
 import echo from './scenarios/echo.mjs';
+import events from './scenarios/events.mjs';
 import files from './scenarios/files.mjs';
 import flood from './scenarios/flood.mjs';
 import idleRss from './scenarios/idle-rss.mjs';
 import start from './scenarios/start.mjs';
 import tenThousand from './scenarios/ten-thousand.mjs';
 
-const SCENARIOS = [echo, flood, files, start, idleRss, tenThousand];
+const SCENARIOS = [echo, events, flood, files, start, idleRss, tenThousand];
 
 async function measure(scenario, isQuick) {
   const context = new Context(isQuick);

@@ -157,6 +157,7 @@ export class Server {
       ...config.log,
       directory: join(config.stateDir, 'events'),
       onProblem: (text, error) => log.error({ err: error }, text),
+      onTrim: ({ oldest }) => log.info({ oldest }, 'event log trimmed'),
     });
     const server = new Server(config, log, account, access, events);
     try {

@@ -21,7 +21,7 @@ export default {
     replay: { what: 'replay from the disk', unit: '/s', value: { atLeast: 100_000 } },
     single: { what: 'append and flush of one, p50', unit: 'ms', against: 'fdatasync' },
     openEmpty: { what: 'open, empty, p50', unit: 'ms', value: { atMost: 5 } },
-    openFull: { what: 'open, 256 MiB, after a crash', unit: 'ms', value: { atMost: 500 } },
+    openFull: { what: 'open, 256 MiB', unit: 'ms', value: { atMost: 500 } },
     subscribers: {
       what: `\`true\` with ${SUBSCRIBERS} live subscribers, p50`,
       unit: 'ms',

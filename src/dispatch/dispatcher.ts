@@ -207,7 +207,8 @@ export class Dispatcher {
     let result: ActionResult;
     try {
       const obstacle = await obstacleOf(call, accepted);
-      if (obstacle !== undefined) result = refusal(call, obstacle);
+      if (obstacle === CANCELLED_EARLY) result = refusal(call, obstacle);
+      else if (obstacle !== undefined) result = { ...refusal(call, obstacle), refused: true };
       else if (execute) result = await execute(this.#context(call, arrivedAt));
       else result = refusal(call, this.#options.unavailable(call.action.action));
       call.status = call.controller.signal.reason === 'cancel' ? 'cancelled' : 'finished';

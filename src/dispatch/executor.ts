@@ -20,6 +20,8 @@ export interface ActionResult {
   readonly observation: Observation;
   readonly truncated?: boolean;
   readonly output_file?: string;
+  /** It was not begun: its idempotency key may be used again. */
+  readonly refused?: true;
 }
 
 export type SubsystemStatus = 'off' | 'lazy' | 'starting' | 'ready' | 'failed';

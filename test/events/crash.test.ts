@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
 import { expect, test } from 'vitest';
 import { openLog, range, readAll, seqsOf, temporaryDirectory } from './support.ts';
@@ -9,7 +10,7 @@ const ROUNDS = 20;
 
 async function bundle(directory: string): Promise<string> {
   const outfile = path.join(directory, 'appender.mjs');
-  const entry = path.join(import.meta.dirname, 'appender.ts');
+  const entry = fileURLToPath(new URL('appender.ts', import.meta.url));
   await build({ entryPoints: [entry], outfile, bundle: true, platform: 'node', format: 'esm', target: 'node20' });
   return outfile;
 }
