@@ -5,8 +5,8 @@ import path from 'node:path';
 /** What a scenario is given: where things are, how thorough to be, and the end of what it starts. */
 export class Context {
   root = path.resolve(import.meta.dirname, '../..');
-  /** Options of node for the daemon, for profiles: `BENCH_NODE_OPTIONS='--cpu-prof --cpu-prof-dir=/tmp/prof'`. */
-  nodeOptions = process.env.BENCH_NODE_OPTIONS?.split(' ') ?? [];
+  /** Options of node for the daemon: those of `npm start`, and more for profiles: `BENCH_NODE_OPTIONS='--cpu-prof --cpu-prof-dir=/tmp/prof'`. */
+  nodeOptions = ['--max-semi-space-size=2', ...(process.env.BENCH_NODE_OPTIONS?.split(' ') ?? [])];
   isQuick;
   #scratch = mkdtempSync(path.join(tmpdir(), 'actiond-bench-'));
   #directories = 0;
