@@ -2,7 +2,7 @@ import type { LoggedEvent } from '../../src/events/types.ts';
 import type { RunOptions, TestReply, TestServer } from './server.ts';
 
 /** An action as `GET /actions/{id}` shows it. */
-export interface Record {
+export interface ShownAction {
   readonly action_id: string;
   readonly action: { readonly action: string; readonly args: { readonly command?: string } };
   readonly status: string;
@@ -22,7 +22,7 @@ export function runOf(command: string, { timeout = 100, ...args }: RunOptions = 
   return { action: 'run', args: { command, blocking: true, ...args }, timeout };
 }
 
-export function post(server: TestServer, action: object, headers?: Readonly<{ [name: string]: string }>): Promise<TestReply> {
+export function post(server: TestServer, action: object, headers?: Readonly<Record<string, string>>): Promise<TestReply> {
   return server.request('POST', '/execute_action', { action }, headers);
 }
 
@@ -34,22 +34,22 @@ export async function begin(server: TestServer, command: string, options?: RunOp
 }
 
 /** As it is now. */
-export async function look(server: TestServer, id: string): Promise<Record> {
+export async function look(server: TestServer, id: string): Promise<ShownAction> {
   return record(await server.request('GET', `/actions/${id}`));
 }
 
 /** Once it is over. */
-export async function ended(server: TestServer, id: string): Promise<Record> {
+export async function ended(server: TestServer, id: string): Promise<ShownAction> {
   return record(await server.request('GET', `/actions/${id}?wait=60`));
 }
 
-export async function cancel(server: TestServer, id: string): Promise<Record> {
+export async function cancel(server: TestServer, id: string): Promise<ShownAction> {
   return record(await server.request('POST', `/actions/${id}/cancel`));
 }
 
-function record({ status, json }: TestReply): Record {
+function record({ status, json }: TestReply): ShownAction {
   if (status !== 200) throw new Error(`HTTP ${status}: ${JSON.stringify(json)}`);
-  return json as Record;
+  return json as ShownAction;
 }
 
 /** All events so far, or those of one action. */
