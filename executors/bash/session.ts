@@ -29,10 +29,12 @@ export interface SessionOptions {
   readonly multiCommand: 'reject' | 'run';
 }
 
+type SettledOutcome = Exclude<ShellOutcome, { readonly kind: 'lost' }>;
+
 /** The command whose completion has not been reported yet. */
 interface Command {
   readonly isHidden: boolean;
-  outcome: ShellOutcome | undefined;
+  outcome: SettledOutcome | undefined;
   /** How often it has been reported as not completed. */
   reports: number;
   /** Typed since the last report: its echo is not output. */
@@ -51,6 +53,8 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 const STOP_GRACE_MS = 700;
 /** What a cancelled command gets to end by itself, before the next stronger means. */
 const CANCEL_STEP_MS = 800;
+/** Exit code of a command that no shell would take (as of one that cannot be executed). */
+const NOT_RUN = 126;
 /** What a killed program leaves its shell to go on. */
 const KILL_STEP_MS = 300;
 /** The C-c that kills a program which ignored those before. */
@@ -178,16 +182,27 @@ export class Session {
     };
     this.#command = command;
     const isRemembered = !args.hidden && text.length <= MAX_HISTORY_CHARS;
-    command.settled = shell.run(text, isRemembered).then((outcome) => this.#settle(command, shell, outcome));
+    command.settled = this.#perform(shell, text, isRemembered).then((outcome) => this.#settle(command, outcome));
     const result = await this.#waitAndReport(command, action, text, context);
     if (earlier === '') return result;
     const { observation } = result;
     return { ...result, observation: { ...observation, content: joinParts(earlier, observation.content) } };
   }
 
-  #settle(command: Command, shell: Shell, outcome: ShellOutcome): void {
+  /** A command that its shell never began is given to a new one, once. */
+  async #perform(shell: Shell, text: string, isRemembered: boolean): Promise<SettledOutcome> {
+    const outcome = await shell.run(text, isRemembered);
+    if (outcome.kind !== 'lost') return outcome;
+    shell.kill();
+    this.#restartNote = await this.#restart(shell, await shell.exited);
+    const again = this.#shell?.isAlive ? await this.#shell.run(text, isRemembered) : outcome;
+    return again.kind === 'lost' ? { kind: 'ended', exitCode: NOT_RUN } : again;
+  }
+
+  #settle(command: Command, outcome: SettledOutcome): void {
     command.outcome = outcome;
-    if (outcome.kind === 'reported') this.#cwd = logicalDirectory(shell.pid, outcome.report.pwd);
+    const { pid } = this;
+    if (outcome.kind === 'reported' && pid !== undefined) this.#cwd = logicalDirectory(pid, outcome.report.pwd);
   }
 
   /** Types text or a key for the running program. @returns why it could not be typed */
@@ -278,7 +293,7 @@ export class Session {
   }
 
   async #completed(command: Command, label: string, isHidden: boolean, note: string): Promise<ActionResult> {
-    const outcome = command.outcome as ShellOutcome;
+    const outcome = command.outcome as SettledOutcome;
     const shell = this.#shell as Shell;
     const part = this.#output.take(command.typed);
     this.#command = undefined;

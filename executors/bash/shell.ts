@@ -1,6 +1,17 @@
 import { execFile } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { chownSync, closeSync, constants, fstatSync, mkdtempSync, openSync, readSync, rmSync, write } from 'node:fs';
+import {
+  chownSync,
+  closeSync,
+  constants,
+  fstatSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readSync,
+  rmSync,
+  write,
+} from 'node:fs';
 import { Socket } from 'node:net';
 import { join } from 'node:path';
 import { StringDecoder } from 'node:string_decoder';
@@ -44,7 +55,9 @@ export interface ShellOptions {
 /** How a command, or the shell with it, ended. */
 export type ShellOutcome =
   | { readonly kind: 'reported'; readonly report: ShellReport }
-  | { readonly kind: 'ended'; readonly exitCode: number };
+  | { readonly kind: 'ended'; readonly exitCode: number }
+  /** Something at the prompt, such as a PROMPT_COMMAND that reads, took the command's line: it was not run. */
+  | { readonly kind: 'lost' };
 
 /** Start-up files that take longer are interrupted. */
 const STARTUP_LIMIT_MS = 10_000;
@@ -66,6 +79,7 @@ const MAX_EXPORTS_BYTES = 4 * 1024 * 1024;
 interface Running {
   readonly token: string;
   readonly barrier: Buffer;
+  readonly isCommand: boolean;
   readonly finish: (outcome: ShellOutcome) => void;
   report: ShellReport | undefined;
   isBarrierSeen: boolean;
@@ -201,7 +215,7 @@ export class Shell {
     const outcome = await this.#await(token, lines + reportLine(token), false);
     clearTimeout(interrupt);
     clearTimeout(kill);
-    if (outcome.kind === 'ended') throw new Error(`bash ended with code ${outcome.exitCode} while it started`);
+    if (outcome.kind !== 'reported') throw new Error('bash ended while it started');
     this.#status = 0;
   }
 
@@ -218,6 +232,7 @@ export class Shell {
       const running: Running = {
         token,
         barrier: barrier(token),
+        isCommand,
         finish,
         report: undefined,
         isBarrierSeen: false,
@@ -238,6 +253,10 @@ export class Shell {
     const report = this.#reader.read(text).get(this.#running?.token ?? '');
     const running = this.#running;
     if (!running || !report) return;
+    if (running.isCommand && this.#reader.begun !== running.token) {
+      running.finish({ kind: 'lost' });
+      return;
+    }
     running.report = report;
     clearTimeout(running.timer);
     if (running.isBarrierSeen) running.finish({ kind: 'reported', report });
@@ -363,6 +382,8 @@ interface Pipes extends ShellFiles {
 }
 
 async function makePipes({ runtimeDir, account }: ShellOptions): Promise<Pipes> {
+  // A command may have emptied /tmp.
+  mkdirSync(runtimeDir, { recursive: true, mode: 0o711 });
   const directory = mkdtempSync(join(runtimeDir, 'shell-'));
   const [commandPipe, reportPipe, exportsFile] = ['commands', 'reports', 'exports'].map((name) =>
     join(directory, name),

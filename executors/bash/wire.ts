@@ -19,6 +19,9 @@ const CLOSED = `${REPORT_FD}>&- ${TERMINAL_FD}>&- ${EXPORTS_FD}>&-`;
 /** Bash puts its own descriptors back afterwards, whatever the command did to 0, 1 and 2. */
 const COMMAND_REDIRECTIONS = `<&${TERMINAL_FD} >&${TERMINAL_FD} 2>&${TERMINAL_FD} ${CLOSED}`;
 
+/** In front of a token that stands alone: the command's line has been read and is being carried out. */
+const BEGUN = '!';
+
 /** A report is this many fields, each ended by NUL, which no value of bash can contain. */
 const REPORT_FIELDS = 7;
 
@@ -100,6 +103,7 @@ export function commandLine(command: string, options: CommandOptions): string {
   const { token, status } = options;
   const quoted = quote(command);
   const steps = [
+    `\\builtin printf '${BEGUN}${token}\\000' >&${REPORT_FD}`,
     ...(options.hasTypeAhead ? [DISCARD_TYPE_AHEAD] : []),
     ...(options.isRemembered ? [`\\builtin history -s -- ${quoted}`] : []),
     // On the left of `||` a failure sets `$?` without ending a shell that has errexit, and without its ERR trap.
@@ -134,17 +138,29 @@ export class ReportReader {
   /** The last one is unfinished. */
   #fields: string[] = [''];
 
+  /** Token of the command that was begun last. */
+  begun = '';
+
   /** @returns the reports that are complete with this text, by token */
   read(text: string): Map<string, ShellReport> {
     const [first = '', ...rest] = text.split('\0');
     this.#fields[this.#fields.length - 1] += first;
     this.#fields.push(...rest);
     const reports = new Map<string, ShellReport>();
-    while (this.#fields.length > REPORT_FIELDS) {
+    while (this.#takeBegun() || this.#fields.length > REPORT_FIELDS) {
+      if (this.#fields.length <= REPORT_FIELDS) continue;
       const [token = '', ...values] = this.#fields.splice(0, REPORT_FIELDS);
       reports.set(token, parseReport(values));
     }
     return reports;
+  }
+
+  #takeBegun(): boolean {
+    const [first = '', second] = this.#fields;
+    if (second === undefined || !first.startsWith(BEGUN)) return false;
+    this.begun = first.slice(BEGUN.length);
+    this.#fields.shift();
+    return true;
   }
 }
 
