@@ -101,6 +101,7 @@ export class Server {
       writer: events,
       secrets: this.#secrets,
       maxOutputChars: config.limits.maxOutputEventBytes,
+      onOutput: (chars) => this.#metrics.countOutput(chars),
     });
     this.#history = new History(events);
     const [markName = '', markValue = ''] = this.#mark.split('=');

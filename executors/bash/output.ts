@@ -9,6 +9,9 @@ const HISTORY_LINES = 10_000;
 /** Live output is cut into pieces of at most this many characters. */
 const MAX_EMIT_CHARS = 16_384;
 
+/** Live output of the time between two actions, in characters; of more only the end is kept. */
+const MAX_HELD_CHARS = 262_144;
+
 /** Output that has not been reported before. */
 export interface OutputPart {
   readonly text: string;
@@ -30,6 +33,8 @@ export class Output {
   readonly #flow: { readonly pause: () => void; readonly resume: () => void };
   #spill: Spill | undefined;
   #emit: ((text: string) => void) | undefined;
+  /** What came while no action was there to have it; undefined when nothing is to be kept. */
+  #held: string | undefined;
   #decoder = new StringDecoder('utf8');
   #lastOutputAt = 0;
   #isUnseen = false;
@@ -44,14 +49,29 @@ export class Output {
   /** A command begins. What background jobs printed since the last one stays and is reported with it (V0 §5.7). */
   begin(name: string, emit: ((text: string) => void) | undefined, isHidden: boolean): void {
     this.#lastOutputAt = performance.now();
-    this.#emit = emit;
     this.#decoder = new StringDecoder('utf8');
+    if (isHidden) this.#held = undefined;
+    this.listen(emit);
     this.#spill = isHidden ? undefined : new Spill(this.#spillOptions, `${name}.log`, this.#flow.resume);
+  }
+
+  /** An action waits for the command: live output is its own, and so is what came since the one before was answered. */
+  listen(emit: ((text: string) => void) | undefined): void {
+    const held = this.#held;
+    this.#held = undefined;
+    this.#emit = emit;
+    if (emit && held) this.#emitText(held, emit);
+  }
+
+  /** The action has been answered: what comes now waits for the next one. */
+  release(): void {
+    if (this.#emit) this.#held = '';
+    this.#emit = undefined;
   }
 
   /** The command's last report has been made. */
   end(): void {
-    this.#emit = undefined;
+    this.release();
     this.#spill?.close();
     this.#spill = undefined;
     this.#reportedLines = 0;
@@ -64,6 +84,7 @@ export class Output {
     this.#screen.write(chunk);
     if (this.#spill?.add(chunk) === false) this.#flow.pause();
     if (this.#emit) this.#emitText(this.#decoder.write(chunk), this.#emit);
+    else if (this.#held !== undefined) this.#held = (this.#held + this.#decoder.write(chunk)).slice(-MAX_HELD_CHARS);
   }
 
   get file(): OutputFile | undefined {

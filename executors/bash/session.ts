@@ -52,7 +52,8 @@ const QUEUE_GRACE_MS = 4000;
 const MAX_TIMER_MS = 2 ** 31 - 1;
 const STOP_GRACE_MS = 700;
 /** What a cancelled command gets to end by itself, before the next stronger means. */
-const CANCEL_STEP_MS = 800;
+const CANCEL_STEP_MS = 300;
+const CANCEL_INTERRUPTS = 5;
 /** Exit code of a command that no shell would take (as of one that cannot be executed). */
 const NOT_RUN = 126;
 /** What a killed program leaves its shell to go on. */
@@ -119,6 +120,7 @@ export class Session {
     if (text !== '' && !args.is_input) return this.#notExecuted(text, args.hidden);
     const failure = text === '' ? undefined : this.#type(this.#command, text);
     if (failure !== undefined) return { observation: errorObservation(failure) };
+    this.#output.listen(this.#command.isHidden ? undefined : context.emit);
     return this.#waitAndReport(this.#command, action, text, context);
   }
 
@@ -147,6 +149,7 @@ export class Session {
   ): Promise<ActionResult> | ActionResult {
     const command = this.#command as Command;
     if (text === '' || action.args.is_input || keyBytes(text) !== undefined) {
+      this.#output.listen(command.isHidden ? undefined : context.emit);
       return this.#completed(command, text, action.args.hidden, text === '' ? '' : texts.INPUT_NOT_SENT);
     }
     const refusal = this.#refusal(text, action.args.hidden);
@@ -252,8 +255,10 @@ export class Session {
 
   /** Interrupts, then TERM, then KILL for what is in the foreground; the shell itself only if nothing else helps. */
   async #cancel(command: Command, label: string, isHidden: boolean): Promise<ActionResult> {
+    const interrupt = (): unknown => this.#shell?.type(Buffer.from('\u0003'));
     const steps = [
-      (): unknown => this.#shell?.type(Buffer.from('\u0003')),
+      // Several times: one may fall between two programs of a loop.
+      ...Array.from({ length: CANCEL_INTERRUPTS }, () => interrupt),
       (): void => this.#signalForeground('SIGTERM'),
       (): void => this.#signalForeground('SIGKILL'),
       (): void => this.#shell?.kill(),
@@ -317,6 +322,7 @@ export class Session {
 
   #unfinished(command: Command, label: string, suffix: string): ActionResult {
     const part = this.#output.take(command.typed);
+    this.#output.release();
     command.typed = undefined;
     const prefix = command.reports > 0 ? texts.BELOW_PREFIX : '';
     command.reports += 1;
@@ -350,7 +356,12 @@ export class Session {
       metadata: { ...metadata, suffix },
       hidden,
     });
-    return { observation, ...(isShort ? { truncated: true } : {}), ...(file ? { output_file: file.path } : {}) };
+    return {
+      observation,
+      ...(isShort ? { truncated: true } : {}),
+      ...(file ? { output_file: file.path } : {}),
+      ...(command.isHidden ? { hidden: true } : {}),
+    };
   }
 
   #metadata(exitCode: number, report: ShellReport | undefined, suffix: string, prefix: string): RunMetadata {

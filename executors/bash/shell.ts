@@ -67,6 +67,7 @@ const BARRIER_LIMIT_MS = 1000;
 const FIRST_LOOK_MS = 10;
 const LAST_LOOK_MS = 250;
 /** A shell that was asked for its report and does nothing for so long cannot give it; one that has children may be at a slow prompt. */
+const ASK_AGAIN_MS = 200;
 const IDLE_REPORT_LIMIT_MS = 2000;
 const BUSY_REPORT_LIMIT_MS = 10_000;
 const INPUT_RETRY_MS = 10;
@@ -86,6 +87,8 @@ interface Running {
   nextLookMs: number;
   /** When the report was asked for. */
   askedAt: number | undefined;
+  /** When it was asked for last: an interrupt may have thrown the question away. */
+  lastAskedAt: number;
   timer: NodeJS.Timeout | undefined;
 }
 
@@ -238,6 +241,7 @@ export class Shell {
         isBarrierSeen: false,
         nextLookMs: FIRST_LOOK_MS,
         askedAt: undefined,
+        lastAskedAt: -Infinity,
         timer: isCommand ? setTimeout(() => this.#look(), FIRST_LOOK_MS) : undefined,
       };
       this.#running = running;
@@ -327,11 +331,13 @@ export class Shell {
     const running = this.#running;
     if (!running) return;
     const isAtPrompt = descriptorTarget(this.pid, 0)?.startsWith(this.#pipeName) === true;
+    const now = performance.now();
     if (!isAtPrompt) running.askedAt = undefined;
-    else if (running.askedAt === undefined) {
-      running.askedAt = performance.now();
+    else if (this.#isMute(now - (running.askedAt ??= now))) this.kill();
+    else if (now - running.lastAskedAt >= ASK_AGAIN_MS) {
+      running.lastAskedAt = now;
       this.#commands.write(reportLine(running.token));
-    } else if (this.#isMute(performance.now() - running.askedAt)) this.kill();
+    }
     running.timer = setTimeout(() => this.#look(), running.nextLookMs);
     running.nextLookMs = Math.min(LAST_LOOK_MS, running.nextLookMs * 2);
   }
@@ -347,6 +353,7 @@ export class Shell {
     if (!running || running.timer === undefined || running.report) return;
     clearTimeout(running.timer);
     running.nextLookMs = FIRST_LOOK_MS;
+    running.lastAskedAt = -Infinity;
     running.timer = setTimeout(() => this.#look(), FIRST_LOOK_MS);
   }
 

@@ -125,7 +125,7 @@ export function reportLine(token: string): string {
   const barrierText = `\\builtin printf '\\e]${token}\\a' >&${TERMINAL_FD}`;
   // What bash would tell at its prompt, where nobody sees it.
   const jobs = `\\builtin jobs -n >&${REPORT_FD}; \\builtin printf '\\000' >&${REPORT_FD}`;
-  return `${report}; ${jobs}; ${barrierText}; \\builtin declare -px >|/proc/self/fd/${EXPORTS_FD}\n`;
+  return `${report}; ${jobs}; \\builtin declare -px >|/proc/self/fd/${EXPORTS_FD}; ${barrierText}\n`;
 }
 
 /** The bytes on the terminal after which no output of the command follows. */
@@ -150,7 +150,8 @@ export class ReportReader {
     while (this.#takeBegun() || this.#fields.length > REPORT_FIELDS) {
       if (this.#fields.length <= REPORT_FIELDS) continue;
       const [token = '', ...values] = this.#fields.splice(0, REPORT_FIELDS);
-      reports.set(token, parseReport(values));
+      // A report that was asked for besides comes later and knows less.
+      if (!reports.has(token)) reports.set(token, parseReport(values));
     }
     return reports;
   }

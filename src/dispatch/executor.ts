@@ -20,6 +20,8 @@ export interface ActionResult {
   readonly observation: Observation;
   readonly truncated?: boolean;
   readonly output_file?: string;
+  /** What it shows is of a hidden action: it is answered, but kept nowhere. */
+  readonly hidden?: true;
   /** It was not begun: its idempotency key may be used again. */
   readonly refused?: true;
 }

@@ -17,6 +17,8 @@ export interface JournalOptions {
   readonly secrets: Secrets;
   /** Live output of one action that is kept, in characters; the rest is only in the output file. */
   readonly maxOutputChars: number;
+  /** Called with the characters of each piece of live output. */
+  readonly onOutput?: (chars: number) => void;
 }
 
 /** An `output` event holds at most this much text: 64 KiB in UTF-8 even if each character takes three bytes. */
@@ -61,8 +63,10 @@ export class Journal {
   output(call: Call, text: string): void {
     const live = this.#outputs.get(call.id) ?? this.#open(call);
     if (live.totalChars >= this.#options.maxOutputChars) return;
+    this.#options.onOutput?.(text.length);
+    const room = this.#options.maxOutputChars - live.totalChars;
     live.totalChars += text.length;
-    live.text += live.mask.push(text);
+    live.text += live.mask.push(text.slice(0, wholeCharacters(text, room)));
     if (live.totalChars >= this.#options.maxOutputChars) {
       this.#emit(live);
       this.#append(live, { text: '', truncated: true });
@@ -88,9 +92,10 @@ export class Journal {
       ...(call.lane === undefined ? {} : { lane: call.lane }),
       status: call.status,
       started: (call.started ?? call.created).toISOString(),
-      observation: call.isHidden
-        ? { ...observation, message: '', content: '', extras: { ...observation.extras, command: '' } }
-        : observation,
+      observation:
+        call.isHidden || result.hidden
+          ? { ...observation, message: '', content: '', extras: { ...observation.extras, command: '' } }
+          : observation,
       duration_ms: durationMs,
       ...extensions,
     });
@@ -142,7 +147,12 @@ export class Journal {
 
 /** The end of a piece that does not split a surrogate pair. */
 function pieceEnd(text: string, from: number): number {
-  const end = Math.min(text.length, from + MAX_OUTPUT_EVENT_CHARS);
+  return wholeCharacters(text, from + MAX_OUTPUT_EVENT_CHARS);
+}
+
+/** The last place up to `limit` that is not within a surrogate pair. */
+function wholeCharacters(text: string, limit: number): number {
+  const end = Math.min(text.length, limit);
   const isPairSplit = end < text.length && (text.charCodeAt(end - 1) & 0xfc00) === 0xd800;
   return isPairSplit ? end - 1 : end;
 }

@@ -57,14 +57,27 @@ class World {
     const key = `key-${this.counter}`;
     const leaveMark = `echo ${mark} >> ${this.ledger}; echo out-${mark}`;
     const pause = (this.random() * 0.06).toFixed(3);
-    const run = (command: string, args: object = {}): object => ({ action: 'run', args: { command, session, blocking: true, ...args }, timeout: 30 });
+    const run = (command: string, args: object = {}): object => ({
+      action: 'run',
+      args: { command, session, blocking: true, ...args },
+      timeout: 30,
+    });
     const kind = this.random();
     if (kind < 0.4) return { mark, key, action: run(leaveMark) };
     if (kind < 0.55) return { mark, key, action: run(`sleep ${pause}; ${leaveMark}`) };
     if (kind < 0.65) return { mark, key, action: run(`${leaveMark}; sleep ${pause}; echo end`) };
-    if (kind < 0.75) return { mark, key, action: run(`: hidden-${mark}; ${leaveMark}`, { hidden: true }), isHidden: true };
+    if (kind < 0.75)
+      return { mark, key, action: run(`: hidden-${mark}; ${leaveMark}`, { hidden: true }), isHidden: true };
     if (kind < 0.85) return { mark, key, action: run(`sleep ${pause}; ${leaveMark}`), isAsync: true };
-    if (kind < 0.92) return { mark, key, action: { action: 'write', args: { path: join(this.work, `file-${this.counter % 7}`), content: `out-${mark}` } } };
+    if (kind < 0.92)
+      return {
+        mark,
+        key,
+        action: {
+          action: 'write',
+          args: { path: join(this.work, `file-${this.counter % 7}`), content: `out-${mark}` },
+        },
+      };
     // As a client of V0 names it.
     const named = { ...run(leaveMark), id: this.counter, timestamp: `2026-01-01T00:00:00.${this.counter}` };
     return { mark, key: undefined, action: named };
@@ -88,7 +101,9 @@ async function checkLog(world: World, client: DurableClient): Promise<Map<string
   const { stream, oldest, latest, events } = await client.wholeLog();
   world.stream ??= stream;
   expect(stream).toBe(world.stream);
-  expect(events.map(({ seq }) => seq)).toEqual(Array.from({ length: latest - oldest + 1 }, (_, index) => oldest + index));
+  expect(events.map(({ seq }) => seq)).toEqual(
+    Array.from({ length: latest - oldest + 1 }, (_, index) => oldest + index),
+  );
   const begun = new Set<string>();
   const ends = new Map<string, string>();
   for (const event of events) {
@@ -99,16 +114,24 @@ async function checkLog(world: World, client: DurableClient): Promise<Map<string
     expect([begun.has(id), ends.has(id)], `observation ${event.seq}`).toEqual([true, false]);
     ends.set(id, String(event['status']));
   }
-  expect([...begun].filter((id) => !ends.has(id)), 'left open').toEqual([]);
-  expect(new Set(ends.values())).toSatisfy((states: Set<string>) => [...states].every((state) => ['finished', 'interrupted'].includes(state)));
-  const observations = new Map(events.filter(({ kind }) => kind === 'observation').map((event) => [event.action_id, event]));
+  expect(
+    [...begun].filter((id) => !ends.has(id)),
+    'left open',
+  ).toEqual([]);
+  expect(new Set(ends.values())).toSatisfy((states: Set<string>) =>
+    [...states].every((state) => ['finished', 'interrupted'].includes(state)),
+  );
+  const observations = new Map(
+    events.filter(({ kind }) => kind === 'observation').map((event) => [event.action_id, event]),
+  );
   for (const { mark, answer, isHidden } of world.sent) {
     if (!answer) continue;
     expect(begun, mark).toContain(answer.actionId);
     if (answer.status === 202) continue;
     const recorded = observations.get(answer.actionId);
     if (!answer.wasResent) expect(recorded?.['status'], mark).toBe('finished');
-    if (!isHidden) expect((recorded?.['observation'] as { content: string }).content, mark).toBe(answer.content);
+    if (!isHidden)
+      expect((recorded?.['observation'] as { content: string } | undefined)?.content, mark).toBe(answer.content);
   }
   expect(JSON.stringify(events)).not.toContain('hidden-mark');
   return ends;
@@ -141,7 +164,10 @@ async function resend(world: World, client: DurableClient, ends: ReadonlyMap<str
 
 function checkMarks(world: World): void {
   const marks = world.marks();
-  expect([...marks].filter(([, times]) => times > 1), 'run twice').toEqual([]);
+  expect(
+    [...marks].filter(([, times]) => times > 1),
+    'run twice',
+  ).toEqual([]);
   for (const { mark, action, answer } of world.sent) {
     const isRun = (action as { action: string }).action === 'run';
     if (isRun && answer?.status === 200 && !INTERRUPTED.test(answer.text)) expect(marks.get(mark), mark).toBe(1);
@@ -169,7 +195,9 @@ test(`kill -9 at random moments, ${ROUNDS} times`, { timeout: 180_000 }, async (
     await Promise.all(load).finally(() => clearTimeout(kill));
     expect((await daemon.exited).signal).toBe('SIGKILL');
   }
-  process.stdout.write(`crash test of the daemon: ${world.sent.length} actions, ${interrupted} interrupted, ${replayed} replayed\n`);
+  process.stdout.write(
+    `crash test of the daemon: ${world.sent.length} actions, ${interrupted} interrupted, ${replayed} replayed\n`,
+  );
   expect(world.sent.length).toBeGreaterThan(ROUNDS);
   // The moments were such that they tell something.
   expect(interrupted).toBeGreaterThan(0);

@@ -24,7 +24,8 @@ function fresh(): string {
 const file = (name: string): string => join(server.workingDir, name);
 const linesOf = (name: string): string[] => readFileSync(file(name), 'utf8').split('\n').filter(Boolean);
 /** Runs until the file `${name}.go` is there, after it has made `${name}.on`. */
-const blocker = (name: string): string => `touch ${file(`${name}.on`)}; until [ -e ${file(`${name}.go`)} ]; do read -rt 0.02 <> <(:); done; echo done-${name}`;
+const blocker = (name: string): string =>
+  `touch ${file(`${name}.on`)}; until [ -e ${file(`${name}.go`)} ]; do read -rt 0.02 <> <(:); done; echo done-${name}`;
 const isOn = (name: string): Promise<void> => until(`${name} runs`, () => existsSync(file(`${name}.on`)));
 const release = (name: string): void => writeFileSync(file(`${name}.go`), '');
 
@@ -62,7 +63,9 @@ describe('Idempotency-Key', () => {
   test('twenty at the same moment: one runs', async () => {
     const name = fresh();
     const action = runOf(`echo ran >> ${file(name)}; echo $RANDOM$RANDOM`);
-    const replies = await Promise.all(Array.from({ length: 20 }, () => post(server, action, { 'idempotency-key': name })));
+    const replies = await Promise.all(
+      Array.from({ length: 20 }, () => post(server, action, { 'idempotency-key': name })),
+    );
     expect(new Set(replies.map(({ json }) => JSON.stringify(json))).size).toBe(1);
     expect(replies.filter(({ headers }) => headers.get('idempotent-replay') === 'true')).toHaveLength(19);
     expect(linesOf(name)).toEqual(['ran']);
@@ -102,7 +105,9 @@ describe('Idempotency-Key', () => {
   test('255 characters are taken', async () => {
     const key = `${fresh()}${'x'.repeat(300)}`.slice(0, 255);
     expect((await post(server, runOf('echo a'), { 'idempotency-key': key })).status).toBe(200);
-    expect((await post(server, runOf('echo a'), { 'idempotency-key': key })).headers.get('idempotent-replay')).toBe('true');
+    expect((await post(server, runOf('echo a'), { 'idempotency-key': key })).headers.get('idempotent-replay')).toBe(
+      'true',
+    );
   });
 
   test('an error is an answer too', async () => {
@@ -120,7 +125,13 @@ describe('Idempotency-Key', () => {
     const action = runOf(`echo ran >> ${file(`${name}.log`)}; ${blocker(name)}`, { session: name });
     const body = JSON.stringify({ action });
     using connection = await RawConnection.open(server.url);
-    const head = ['POST /execute_action HTTP/1.1', 'host: localhost', 'content-type: application/json', `idempotency-key: ${name}`, `content-length: ${body.length}`];
+    const head = [
+      'POST /execute_action HTTP/1.1',
+      'host: localhost',
+      'content-type: application/json',
+      `idempotency-key: ${name}`,
+      `content-length: ${body.length}`,
+    ];
     await connection.send(`${head.join('\r\n')}\r\n\r\n${body}`);
     await isOn(name);
     connection.reset();
@@ -133,7 +144,11 @@ describe('Idempotency-Key', () => {
 });
 
 describe('id and timestamp of a V0 client', () => {
-  const named = (action: object, id: unknown, timestamp: string | undefined): object => ({ ...action, id, ...(timestamp === undefined ? {} : { timestamp }) });
+  const named = (action: object, id: unknown, timestamp: string | undefined): object => ({
+    ...action,
+    id,
+    ...(timestamp === undefined ? {} : { timestamp }),
+  });
 
   test('the same action again is a repeat', async () => {
     const name = fresh();
@@ -169,7 +184,10 @@ describe('Prefer: respond-async', () => {
     const id = reply.json.action_id as string;
     expect(reply.status).toBe(202);
     expect(reply.json).toEqual({ action_id: id, status: expect.stringMatching(/^(queued|running)$/) });
-    expect([reply.headers.get('location'), reply.headers.get('preference-applied')]).toEqual([`/actions/${id}`, 'respond-async']);
+    expect([reply.headers.get('location'), reply.headers.get('preference-applied')]).toEqual([
+      `/actions/${id}`,
+      'respond-async',
+    ]);
     await isOn(name);
     const now = await look(server, id);
     expect(now).toMatchObject({ action_id: id, status: 'running', lane: `bash:${name}`, finished: null });
@@ -214,7 +232,8 @@ describe('GET /actions', () => {
     const running = await begin(server, blocker(name), { session: name });
     await isOn(name);
     const queued = await begin(server, 'echo 3', { session: name });
-    const list = async (query: string): Promise<{ action_id: string; status: string }[]> => (await server.request('GET', `/actions${query}`)).json.actions;
+    const list = async (query: string): Promise<{ action_id: string; status: string }[]> =>
+      (await server.request('GET', `/actions${query}`)).json.actions;
     const all = await list('');
     expect(all.slice(0, 4).map(({ action_id: id }) => id)).toEqual([queued, running, ...done.toReversed()]);
     expect(all.slice(0, 4).map(({ status }) => status)).toEqual(['queued', 'running', 'finished', 'finished']);
@@ -285,10 +304,13 @@ describe('GET /actions/{id}', () => {
     expect(json.errors).toContain('query.wait: expected');
   });
 
-  test.each(['nobody', '00000000-0000-4000-8000-000000000000', '%00', '__proto__', 'constructor', 'x'.repeat(90)])('%s: 404', async (id) => {
-    expect((await server.request('GET', `/actions/${id}?wait=1`)).status).toBe(404);
-    expect((await server.request('POST', `/actions/${id}/cancel`)).status).toBe(404);
-  });
+  test.each(['nobody', '00000000-0000-4000-8000-000000000000', '%00', '__proto__', 'constructor', 'x'.repeat(90)])(
+    '%s: 404',
+    async (id) => {
+      expect((await server.request('GET', `/actions/${id}?wait=1`)).status).toBe(404);
+      expect((await server.request('POST', `/actions/${id}/cancel`)).status).toBe(404);
+    },
+  );
 
   test('has what the answer had', async () => {
     const { json } = await post(server, runOf('echo a; exit_with() { return 3; }; exit_with'));
@@ -315,7 +337,10 @@ describe('POST /actions/{id}/cancel', () => {
     const third = await begin(server, 'echo third', { session: name });
     const caller = server.request('GET', `/actions/${second}?wait=60`);
     const cancelled = await cancel(server, second);
-    expect(cancelled).toMatchObject({ status: 'cancelled', observation: { observation: 'error', content: expect.stringContaining('cancelled') } });
+    expect(cancelled).toMatchObject({
+      status: 'cancelled',
+      observation: { observation: 'error', content: expect.stringContaining('cancelled') },
+    });
     expect((await caller).json).toEqual(cancelled);
     expect((await look(server, first)).status).toBe('running');
     release(name);
@@ -329,7 +354,9 @@ describe('POST /actions/{id}/cancel', () => {
     const name = fresh();
     const first = await begin(server, blocker(name), { session: name });
     await isOn(name);
-    const waiting = await Promise.all(Array.from({ length: 10 }, (_, n) => begin(server, `echo ${n}`, { session: name })));
+    const waiting = await Promise.all(
+      Array.from({ length: 10 }, (_, n) => begin(server, `echo ${n}`, { session: name })),
+    );
     const cancelled = await Promise.all(waiting.map((id) => cancel(server, id)));
     expect(cancelled.map(({ status }) => status)).toEqual(waiting.map(() => 'cancelled'));
     expect((await cancel(server, first)).status).toBe('cancelled');
@@ -366,9 +393,14 @@ describe('POST /actions/{id}/cancel', () => {
     const caller = post(server, action, { 'idempotency-key': name });
     await isOn(name);
     const { json } = await server.request('GET', '/actions?status=running');
-    const id = (json.actions as { action_id: string; lane: string }[]).find(({ lane }) => lane === `bash:${name}`)?.action_id ?? '';
+    const id =
+      (json.actions as { action_id: string; lane: string }[]).find(({ lane }) => lane === `bash:${name}`)?.action_id ??
+      '';
     const [one, two] = await Promise.all([cancel(server, id), cancel(server, id)]);
-    expect(one).toMatchObject({ status: 'cancelled', observation: { observation: 'run', content: expect.stringContaining('so-far') } });
+    expect(one).toMatchObject({
+      status: 'cancelled',
+      observation: { observation: 'run', content: expect.stringContaining('so-far') },
+    });
     expect(two).toEqual(one);
     expect((await caller).json).toMatchObject(one.observation ?? {});
     const again = await post(server, action, { 'idempotency-key': name });
@@ -385,7 +417,11 @@ describe('live output', () => {
     release(name);
     await ended(server, id);
     const events = await eventsOf(server, id);
-    expect(events.map(({ kind }) => kind)).toEqual(['action', ...events.slice(1, -1).map(() => 'output'), 'observation']);
+    expect(events.map(({ kind }) => kind)).toEqual([
+      'action',
+      ...events.slice(1, -1).map(() => 'output'),
+      'observation',
+    ]);
     expect(outputOf(events).replaceAll('\r', '')).toBe(`first-${name}\ndone-${name}\n`);
   });
 
@@ -431,7 +467,9 @@ describe('live output', () => {
   test('of a program that is polled: nothing belongs to an action that has been answered', async () => {
     await using quick = await TestServer.start([], { NO_CHANGE_TIMEOUT_SECONDS: '1' });
     const go = join(quick.workingDir, 'go');
-    const first = await quick.soft(`echo one; until [ -e ${go} ]; do read -rt 0.02 <> <(:); done; echo two; until [ -e ${go}2 ]; do read -rt 0.02 <> <(:); done; echo three`);
+    const first = await quick.soft(
+      `echo one; until [ -e ${go} ]; do read -rt 0.02 <> <(:); done; echo two; until [ -e ${go}2 ]; do read -rt 0.02 <> <(:); done; echo three`,
+    );
     expect([first.exitCode, first.content]).toEqual([-1, 'one']);
     writeFileSync(go, '');
     const second = await quick.soft('');
@@ -465,7 +503,11 @@ describe('after a restart', () => {
         answer = await post(first, action, { 'idempotency-key': 'k' });
         const gone = await begin(first, 'sleep 100', { session: 'a' });
         const waiting = await begin(first, 'echo never', { session: 'a' });
-        const ids = [answer.json.action_id as string, (await cancel(first, waiting)).action_id, (await cancel(first, gone)).action_id];
+        const ids = [
+          answer.json.action_id as string,
+          (await cancel(first, waiting)).action_id,
+          (await cancel(first, gone)).action_id,
+        ];
         records = await Promise.all(ids.map((id) => look(first, id)));
         list = (await first.request('GET', '/actions')).json;
       } finally {
@@ -493,7 +535,10 @@ describe('after a restart', () => {
       const flags = ['--state-dir', join(folder.path, 'state')];
       const first = await TestServer.start(flags);
       const running = post(first, runOf('sleep 100', { session: 'a' }), { 'idempotency-key': 'running' });
-      await until('it runs', async () => (await first.request('GET', '/actions?status=running')).json.actions.length === 1);
+      await until(
+        'it runs',
+        async () => (await first.request('GET', '/actions?status=running')).json.actions.length === 1,
+      );
       const waiting = await begin(first, `touch ${join(folder.path, 'ran')}`, { session: 'a' });
       await first[Symbol.asyncDispose]();
       const { json } = await running;

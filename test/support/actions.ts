@@ -22,7 +22,11 @@ export function runOf(command: string, { timeout = 100, ...args }: RunOptions = 
   return { action: 'run', args: { command, blocking: true, ...args }, timeout };
 }
 
-export function post(server: TestServer, action: object, headers?: Readonly<Record<string, string>>): Promise<TestReply> {
+export function post(
+  server: TestServer,
+  action: object,
+  headers?: Readonly<Record<string, string>>,
+): Promise<TestReply> {
   return server.request('POST', '/execute_action', { action }, headers);
 }
 

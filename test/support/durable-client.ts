@@ -46,10 +46,15 @@ export class DurableClient {
 
   /** @returns undefined when the connection broke before the whole answer was here */
   async send({ action, key, isAsync = false }: Sent): Promise<Answer | undefined> {
-    const reply = await this.#request('POST', '/execute_action', { action }, {
-      ...(key === undefined ? {} : { 'idempotency-key': key }),
-      ...(isAsync ? { prefer: 'respond-async' } : {}),
-    });
+    const reply = await this.#request(
+      'POST',
+      '/execute_action',
+      { action },
+      {
+        ...(key === undefined ? {} : { 'idempotency-key': key }),
+        ...(isAsync ? { prefer: 'respond-async' } : {}),
+      },
+    );
     if (!reply) return undefined;
     if (reply.status !== 200 && reply.status !== 202) throw new Error(`HTTP ${reply.status}: ${reply.text}`);
     const body = JSON.parse(reply.text) as { action_id: string; content?: string };
@@ -64,7 +69,11 @@ export class DurableClient {
 
   /** Ids of actions that run or wait. */
   async open(): Promise<string[]> {
-    const lists = await Promise.all(['queued', 'running'].map((status) => this.#json<{ actions: { action_id: string }[] }>(`/actions?status=${status}`)));
+    const lists = await Promise.all(
+      ['queued', 'running'].map((status) =>
+        this.#json<{ actions: { action_id: string }[] }>(`/actions?status=${status}`),
+      ),
+    );
     return lists.flatMap(({ actions }) => actions.map(({ action_id: id }) => id));
   }
 
@@ -84,13 +93,21 @@ export class DurableClient {
     return JSON.parse(reply.text) as T;
   }
 
-  async #request(method: string, path: string, body?: object, headers: Readonly<Record<string, string>> = {}): Promise<RawReply | undefined> {
+  async #request(
+    method: string,
+    path: string,
+    body?: object,
+    headers: Readonly<Record<string, string>> = {},
+  ): Promise<RawReply | undefined> {
     const text = body === undefined ? undefined : JSON.stringify(body);
     try {
       return await rawRequest(this.#url, {
         method,
         path,
-        headers: text === undefined ? headers : { ...headers, 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(text)) },
+        headers:
+          text === undefined
+            ? headers
+            : { ...headers, 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(text)) },
         ...(text === undefined ? {} : { body: text }),
       });
     } catch {
