@@ -215,7 +215,7 @@ export class Shell {
     const interrupt = setTimeout(() => this.type(Buffer.from('\u0003')), STARTUP_LIMIT_MS);
     const kill = setTimeout(() => this.kill(), 2 * STARTUP_LIMIT_MS);
     const token = randomUUID().replaceAll('-', '');
-    const outcome = await this.#await(token, lines + reportLine(token), false);
+    const outcome = await this.#await(token, lines + reportLine(token, true), false);
     clearTimeout(interrupt);
     clearTimeout(kill);
     if (outcome.kind !== 'reported') throw new Error('bash ended while it started');

@@ -109,7 +109,7 @@ export function commandLine(command: string, options: CommandOptions): string {
     // On the left of `||` a failure sets `$?` without ending a shell that has errexit, and without its ERR trap.
     `${status === 0 ? '' : `(\\builtin exit ${status}) || `}\\builtin eval ${quoted} ${COMMAND_REDIRECTIONS}`,
   ];
-  return `${steps.join('; ')}; ${reportLine(token)}`;
+  return `${steps.join('; ')}; ${reportLine(token, true)}`;
 }
 
 /** `-n` switches the terminal to single characters, so that an unfinished line is read too; in a subshell, so that no variable is set. */
@@ -118,14 +118,16 @@ const DISCARD_TYPE_AHEAD = `(while \\builtin read -rs -n 4096 -t 0.01; do :; don
 /**
  * Asks for the report alone. It must not begin with a reserved word, which bash 5.2 does not recognise after a syntax error inside
  * `eval`.
+ * @param hasExports whether the exported variables are kept first: not when only asked besides, a kill could then cut them off
  */
-export function reportLine(token: string): string {
+export function reportLine(token: string, hasExports = false): string {
+  const keepExports = hasExports ? `\\builtin declare -px >|/proc/self/fd/${EXPORTS_FD}; ` : '';
   const fields = '"$?" "${!-}" "${PWD-}" "$-" "${PATH-}"';
   const report = `\\builtin printf '${token}\\000%s\\000%s\\000%s\\000%s\\000%s\\000' ${fields} >&${REPORT_FD}`;
   const barrierText = `\\builtin printf '\\e]${token}\\a' >&${TERMINAL_FD}`;
   // What bash would tell at its prompt, where nobody sees it.
   const jobs = `\\builtin jobs -n >&${REPORT_FD}; \\builtin printf '\\000' >&${REPORT_FD}`;
-  return `${report}; ${jobs}; \\builtin declare -px >|/proc/self/fd/${EXPORTS_FD}; ${barrierText}\n`;
+  return `${report}; ${jobs}; ${keepExports}${barrierText}\n`;
 }
 
 /** The bytes on the terminal after which no output of the command follows. */

@@ -564,19 +564,6 @@ describe('whose state', () => {
     expect(next.content).toMatch(/^late\n/);
     expect(next.content).toContain('next');
   });
-
-  test('a job that ended is told with a later answer', async () => {
-    const shell = newShell();
-    const name = `job-${shells}`;
-    const job = await shell.run(`sh -c 'until [ -e ${name} ]; do sleep 0.02; done' &`);
-    const { pid } = job.body.extras.metadata;
-    await shell.run('true');
-    writeFileSync(file(name), '');
-    await until('the job to end', () => !existsSync(`/proc/${pid}`));
-    const next = await shell.run('echo next');
-    expect(next.content).toMatch(/^\[1\]\+ {2}Done +sh -c /m);
-    expect(next.content).toMatch(/^next$/m);
-  });
 });
 
 describe('is_static', () => {
