@@ -3,6 +3,8 @@ const MASK = '<secret_hidden>';
 
 /** Shorter values would blot out ordinary text. */
 const MIN_SECRET_CHARS = 8;
+/** Longer values are no keys; a pattern of them would not compile. */
+const MAX_SECRET_CHARS = 4096;
 /** Values that can be registered; clients could go on without end. */
 const MAX_SECRETS = 10_000;
 
@@ -17,7 +19,6 @@ export class Secrets {
   readonly #namePatterns: readonly RegExp[];
   readonly #values = new Set<string>();
   #plain: RegExp | undefined;
-  #json: RegExp | undefined;
   #longest = 0;
   #firstChars = new Set<string>();
 
@@ -34,7 +35,7 @@ export class Secrets {
   /** Takes the values of variables whose names say that they are secret. */
   addEnvironment(env: Readonly<Record<string, string | undefined>>): void {
     for (const [name, value] of Object.entries(env))
-      if (value !== undefined && this.isSecretName(name)) this.#values.add(value);
+      if (value !== undefined && isMaskable(value) && this.isSecretName(name)) this.#values.add(value);
     this.#compile();
   }
 
@@ -49,7 +50,7 @@ export class Secrets {
   /** @returns false when the value is too short or there are too many */
   add(value: string): boolean {
     if (this.#values.has(value)) return true;
-    if (value.length < MIN_SECRET_CHARS || this.#values.size >= MAX_SECRETS) return false;
+    if (!isMaskable(value) || this.#values.size >= MAX_SECRETS) return false;
     this.#values.add(value);
     this.#compile();
     return true;
@@ -59,12 +60,9 @@ export class Secrets {
     return this.#plain === undefined ? text : text.replace(this.#plain, MASK);
   }
 
-  /** A copy of a JSON value with secrets masked in its strings, or the value itself when there are none in it. */
+  /** A copy of a JSON value with secrets masked in each of its strings, or the value itself when nothing is secret. */
   maskValue<T>(value: T): T {
-    if (this.#json === undefined) return value;
-    const text = JSON.stringify(value);
-    const masked = text.replace(this.#json, MASK);
-    return masked === text ? value : (JSON.parse(masked) as T);
+    return this.#plain === undefined ? value : (this.#masked(value) as T);
   }
 
   /** Masks text that comes in pieces; a secret that is split over pieces is found too. */
@@ -83,14 +81,18 @@ export class Secrets {
     return 0;
   }
 
+  #masked(value: unknown): unknown {
+    if (typeof value === 'string') return this.mask(value);
+    if (Array.isArray(value)) return value.map((item) => this.#masked(item));
+    if (typeof value !== 'object' || value === null) return value;
+    return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, this.#masked(item)]));
+  }
+
   #compile(): void {
-    const values = [...this.#values]
-      .filter((value) => value.length >= MIN_SECRET_CHARS)
-      .toSorted((a, b) => b.length - a.length);
+    const values = [...this.#values].toSorted((a, b) => b.length - a.length);
     this.#longest = values[0]?.length ?? 0;
     this.#firstChars = new Set(values.map((value) => value[0] ?? ''));
     this.#plain = alternation(values);
-    this.#json = alternation(values.map((value) => JSON.stringify(value).slice(1, -1)));
   }
 }
 
@@ -116,6 +118,10 @@ export class SecretStream {
     this.#held = '';
     return rest;
   }
+}
+
+function isMaskable({ length }: string): boolean {
+  return length >= MIN_SECRET_CHARS && length <= MAX_SECRET_CHARS;
 }
 
 function globPattern(glob: string): RegExp {
