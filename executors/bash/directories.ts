@@ -28,7 +28,7 @@ export function findPython(path: string, cwd: string): string {
   return '';
 }
 
-function isDirectory(path: string): boolean {
+export function isDirectory(path: string): boolean {
   try {
     return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
   } catch {

@@ -1,9 +1,11 @@
+import { resolve } from 'node:path';
 import type { ActionContext, ActionResult, Executor, SubsystemHealth } from '../../src/dispatch/executor.ts';
 import type { RunAction } from '../../src/protocol/actions.ts';
 import type { SessionInfo } from '../../src/protocol/http.ts';
 import { DEFAULT_METADATA, errorObservation, runObservation } from '../../src/protocol/observations.ts';
-import { existingDirectory } from './directories.ts';
-import { Session, type SessionOptions } from './session.ts';
+import { existingDirectory, isDirectory } from './directories.ts';
+import { answerDueMs, Session, type SessionOptions } from './session.ts';
+import { Slots } from './slots.ts';
 
 export interface BashOptions extends SessionOptions {
   /** Where the first shell, and a static one without `cwd`, starts. */
@@ -21,11 +23,13 @@ export class BashExecutor implements Executor<'run'> {
   readonly #options: BashOptions;
   readonly #sessions = new Map<string, Session>();
   readonly #static = new Set<Session>();
+  readonly #staticSlots: Slots;
   #health: SubsystemHealth = { status: 'starting' };
   #isStopped = false;
 
   constructor(options: BashOptions) {
     this.#options = options;
+    this.#staticSlots = new Slots(options.maxSessions);
   }
 
   laneOf({ args }: RunAction): string | undefined {
@@ -95,9 +99,15 @@ export class BashExecutor implements Executor<'run'> {
     await Promise.all(sessions.map((session) => session.stop()));
   }
 
+  /** Waits for a place when `maxSessions` static shells run. */
   async #executeStatic(action: RunAction, context: ActionContext): Promise<ActionResult> {
-    if (this.#static.size >= this.#options.maxSessions) return refusal(action, this.#limitMessage());
-    const session = new Session(this.#options, action.args.cwd ?? this.#options.workingDir);
+    const cwd = resolve(this.#options.workingDir, action.args.cwd ?? '');
+    if (action.args.cwd !== null && !isDirectory(cwd)) return refusal(action, missingDirectory(cwd));
+    const signals = [context.signal];
+    if (action.timeout !== undefined) signals.push(AbortSignal.timeout(answerDueMs(action.timeout, context)));
+    const giveBack = await this.#staticSlots.take(AbortSignal.any(signals));
+    if (!giveBack) return refusal(action, context.signal.aborted ? ENDED_IN_QUEUE : this.#busyMessage());
+    const session = new Session(this.#options, cwd);
     this.#static.add(session);
     try {
       return await session.execute(action, context);
@@ -106,6 +116,7 @@ export class BashExecutor implements Executor<'run'> {
     } finally {
       await session.stop();
       this.#static.delete(session);
+      giveBack();
     }
   }
 
@@ -118,9 +129,19 @@ export class BashExecutor implements Executor<'run'> {
     return session;
   }
 
+  #busyMessage(): string {
+    return `Not run: ${this.#options.maxSessions} other static shells (--max-sessions) were busy until the time limit. Try again, or with a longer timeout.`;
+  }
+
   #limitMessage(): string {
     return `There are ${this.#options.maxSessions} shells already (--max-sessions). Close one with DELETE /sessions/{lane}, or use another session.`;
   }
+}
+
+const ENDED_IN_QUEUE = 'Not run: the action was ended while it waited for other static shells.';
+
+function missingDirectory(cwd: string): string {
+  return `Not run: args.cwd: ${cwd} is not a directory. Create it first, or name another.`;
 }
 
 /** An `error` in answer to a hidden `run` would crash V0's client (V0 §4.1). */

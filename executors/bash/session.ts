@@ -482,8 +482,12 @@ function joinParts(first: string, second: string): string {
 }
 
 /** Milliseconds from now to the hard limit; time spent in the queue shortens it only where the answer would come too late. */
-function hardLimit(timeoutSeconds: number, { arrivedAt }: ActionContext): number {
-  const limit = timeoutSeconds * 1000;
+function hardLimit(timeoutSeconds: number, context: ActionContext): number {
+  return Math.min(MAX_TIMER_MS, timeoutSeconds * 1000, answerDueMs(timeoutSeconds, context));
+}
+
+/** Milliseconds from now to the moment when a client with this limit no longer waits for an answer. */
+export function answerDueMs(timeoutSeconds: number, { arrivedAt }: ActionContext): number {
   const waited = performance.now() - arrivedAt;
-  return Math.min(MAX_TIMER_MS, Math.max(0, Math.min(limit, limit + QUEUE_GRACE_MS - waited)));
+  return Math.min(MAX_TIMER_MS, Math.max(0, Math.ceil(timeoutSeconds * 1000 + QUEUE_GRACE_MS - waited)));
 }

@@ -330,6 +330,8 @@ export class Shell {
   #look(): void {
     const running = this.#running;
     if (!running) return;
+    // Nobody else would wake a shell that stopped itself.
+    if (readProcess(this.pid)?.state === 'T') signalProcess(this.pid, 'SIGCONT');
     const isAtPrompt = descriptorTarget(this.pid, 0)?.startsWith(this.#pipeName) === true;
     const now = performance.now();
     if (!isAtPrompt) running.askedAt = undefined;

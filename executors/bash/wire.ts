@@ -7,17 +7,17 @@
  */
 
 /**
- * Descriptors in the shell: the report pipe, the terminal, and the file that the exported variables are kept in. High enough for scripts
- * not to use them (bash itself begins at 10), low enough for a shell that limits its descriptors.
+ * Descriptors in the shell: the report pipe, the file that the exported variables are kept in, /dev/null and the terminal. Bash saves
+ * what a duplication replaces above the descriptor duplicated, so it keeps its own 0, 1 and 2 above these: all that scripts use (from 3
+ * up, from 10 with `{name}>`) is theirs. They close on exec, so that no program inherits them.
  */
-const REPORT_FD = 27;
-const TERMINAL_FD = 28;
-const EXPORTS_FD = 29;
+const REPORT_FD = 240;
+const EXPORTS_FD = 241;
+const NULL_FD = 242;
+const TERMINAL_FD = 243;
 
-/** What no child may inherit. */
-const CLOSED = `${REPORT_FD}>&- ${TERMINAL_FD}>&- ${EXPORTS_FD}>&-`;
 /** Bash puts its own descriptors back afterwards, whatever the command did to 0, 1 and 2. */
-const COMMAND_REDIRECTIONS = `<&${TERMINAL_FD} >&${TERMINAL_FD} 2>&${TERMINAL_FD} ${CLOSED}`;
+const COMMAND_REDIRECTIONS = `<&${TERMINAL_FD} >&${TERMINAL_FD} 2>&${TERMINAL_FD}`;
 
 /** In front of a token that stands alone: the command's line has been read and is being carried out. */
 const BEGUN = '!';
@@ -62,14 +62,32 @@ export function launchArguments({ commandPipe, reportPipe, exportsFile }: ShellF
 }
 
 /** Nothing is connected to the terminal while start-up files run: what they print is not output of a command. */
-const STARTUP_REDIRECTIONS = `</dev/null ${CLOSED}`;
+const STARTUP_REDIRECTIONS = `<&${NULL_FD}`;
+
+/** The descriptor in which bash saves one that it replaces for the length of a command; such a copy closes on exec. */
+const SAVING_FD = 10;
+
+/**
+ * Makes a copy of `source` that closes on exec. Bash has no word for that, but a copy of a descriptor that closes on exec closes
+ * too, and what it saves does.
+ */
+function closingOnExec(fd: number, source: number): string {
+  return `exec >&${source}; { exec ${fd}>&${SAVING_FD}; } >/dev/null`;
+}
 
 /**
  * The first lines for a new shell: its channels; no history of these lines, no history expansion, no logout for want of input; start-up
  * files as an interactive bash reads them; then the preamble.
  */
 export function setupLines({ preamble, hasStartupFiles }: { preamble: string; hasStartupFiles: boolean }): string {
-  const channels = `exec ${EXPORTS_FD}<&7 ${REPORT_FD}>&8 ${TERMINAL_FD}<&9 7>&- 8>&- 9<&- >/dev/null 2>&1\n`;
+  const channels = [
+    closingOnExec(EXPORTS_FD, 7),
+    closingOnExec(REPORT_FD, 8),
+    closingOnExec(TERMINAL_FD, 9),
+    'exec 6<>/dev/null',
+    closingOnExec(NULL_FD, 6),
+    'exec 6>&- 7>&- 8>&- 9>&- 2>&1\n',
+  ].join('; ');
   const settings = 'set +o history +H\nunset TMOUT\n';
   const files = hasStartupFiles ? ['/etc/bash.bashrc', '~/.bashrc'] : [];
   const sources = files.map((file) => `[ -r ${file} ] && \\builtin . ${file} ${STARTUP_REDIRECTIONS}\n`).join('');

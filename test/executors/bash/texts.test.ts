@@ -612,6 +612,34 @@ describe('is_static', () => {
     expect(long.body.truncated).toBe(true);
     expect(readFileSync(long.body.output_file, 'utf8')).toMatch(/\r\n9000\r\n$/);
   });
+
+  test('a cwd is relative to the working directory, and one that is missing is named', async () => {
+    await server.run(`mkdir -p "${server.workingDir}/below"`);
+    expect((await server.run('pwd', { is_static: true, cwd: 'below' })).content).toBe(`${server.workingDir}/below`);
+    const missing = await server.run('touch ran.txt', { is_static: true, cwd: '/no/such/folder' });
+    expect(missing.observation).toBe('error');
+    expect(missing.content).toContain('args.cwd: /no/such/folder is not a directory');
+    const hidden = await server.run('pwd', { is_static: true, cwd: '/etc/passwd', hidden: true });
+    expect([hidden.observation, hidden.exitCode]).toEqual(['run', -1]);
+    expect(hidden.content).toContain('args.cwd: /etc/passwd is not a directory');
+  });
+
+  test('more of them than --max-sessions wait for their turn, and are no sessions', async () => {
+    await using small = await TestServer.start(['--max-sessions', '2']);
+    const numbers = Array.from({ length: 8 }, (_, index) => index);
+    const replies = await Promise.all(
+      numbers.map((number) => small.run(`mkdir one-of-$$; echo ${number}; rmdir one-of-$$`, { is_static: true })),
+    );
+    expect(replies.map(({ content }) => content)).toEqual(numbers.map(String));
+    expect((await small.run('echo a', { session: 'a' })).content).toBe('a');
+    const [first, second] = ['go-1', 'go-2'].map((name) =>
+      small.run(`until [ -e ${name} ]; do sleep 0.02; done; echo ${name}`, { is_static: true }),
+    );
+    const late = await small.run('echo late', { is_static: true, timeout: 0.001 });
+    expect(late.content).toContain('--max-sessions');
+    await small.run('touch go-1 go-2');
+    expect([(await first)?.content, (await second)?.content]).toEqual(['go-1', 'go-2']);
+  });
 });
 
 describe('other settings', () => {
