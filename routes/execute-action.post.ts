@@ -3,11 +3,18 @@ import type { Dispatcher, Refusal } from '../src/dispatch/dispatcher.ts';
 import type { Reply } from '../src/dispatch/reply.ts';
 import { idempotencyOf, MAX_KEY_CHARS } from '../src/dispatch/idempotency.ts';
 import { AppError, type ErrorCode } from '../src/errors.ts';
-import { parseAction } from '../src/protocol/actions.ts';
+import { type AddedActions, parseAction } from '../src/protocol/actions.ts';
 import { DEFAULT_METADATA, errorObservation, type Observation, runObservation } from '../src/protocol/observations.ts';
 
 /** Counts what newer clients send and this server does not know. */
 export type UnknownArgsCounter = (actionType: string, names: readonly string[]) => void;
+
+export interface ExecuteActionOptions {
+  readonly dispatcher: Dispatcher;
+  /** Action types that plugins serve. */
+  readonly addedActions: AddedActions;
+  readonly countUnknownArgs: UnknownArgsCounter;
+}
 
 const REFUSALS: Readonly<Record<Refusal, ErrorCode>> = {
   'too-many': 'TOO_MANY_ACTIONS',
@@ -20,19 +27,18 @@ const REFUSALS: Readonly<Record<Refusal, ErrorCode>> = {
  * `POST /execute_action`: one action in, one observation out (V0 §2.4); with `Prefer: respond-async` 202 and where to ask. The action goes
  * on when the client goes away.
  */
-export function executeActionRoute(dispatcher: Dispatcher, countUnknownArgs: UnknownArgsCounter) {
+export function executeActionRoute(options: ExecuteActionOptions) {
   return (app: FastifyInstance): void => {
-    app.post('/execute_action', (request, reply) => executeAction(request, reply, dispatcher, countUnknownArgs));
+    app.post('/execute_action', (request, reply) => executeAction(request, reply, options));
   };
 }
 
 async function executeAction(
   request: FastifyRequest,
   reply: FastifyReply,
-  dispatcher: Dispatcher,
-  countUnknownArgs: UnknownArgsCounter,
+  { dispatcher, addedActions, countUnknownArgs }: ExecuteActionOptions,
 ): Promise<object> {
-  const parsed = parseAction(actionOf(request.body));
+  const parsed = parseAction(actionOf(request.body), addedActions);
   if (!parsed.ok) return badAction(parsed.message, parsed.hidden);
   const { action, unknownArgs } = parsed;
   if (unknownArgs.length > 0) countUnknownArgs(action.action, unknownArgs);

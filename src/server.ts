@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
+import { z } from 'zod';
 import { COLUMNS, ROWS } from '../executors/bash/output.ts';
 import { BashExecutor, type BashOptions } from '../executors/bash/executor.ts';
 import { FileService } from '../executors/files/service.ts';
@@ -31,9 +32,11 @@ import type { AnyExecutor } from './dispatch/executor.ts';
 import { History } from './dispatch/history.ts';
 import { closeInterrupted } from './dispatch/interrupted.ts';
 import { Journal } from './dispatch/journal.ts';
+import { loadPlugins, type PluginFailure } from './dispatch/plugins.ts';
 import { unavailableText } from './dispatch/unavailable.ts';
 import { EventLog } from './events/event-log.ts';
 import { Guard, isLoopbackAddress } from './guard.ts';
+import type { ActionSchema } from './protocol/actions.ts';
 import type { ReadyReply, ServerInfoReply } from './protocol/http.ts';
 import { type Account, makeDirectory, ownAccount, prepareWorkingDirectory, provideAccount } from './sandbox/account.ts';
 import { childEnvironment } from './sandbox/child-env.ts';
@@ -71,7 +74,12 @@ export class Server {
   readonly #unknownArgs = new Map<string, number>();
   readonly #runtimeDir: string;
   readonly #env: Record<string, string>;
-  readonly #executors: readonly AnyExecutor[];
+  readonly #executors: AnyExecutor[];
+  /** Without these no action can be taken; whatever else fails is told, and holds up nothing. */
+  readonly #required: readonly AnyExecutor[];
+  readonly #addedActions = new Map<string, ActionSchema>();
+  readonly #bash: BashExecutor;
+  #pluginFailures: readonly PluginFailure[] = [];
   readonly #files: FileService;
   readonly #events: EventLog;
   readonly #secrets: Secrets;
@@ -110,6 +118,7 @@ export class Server {
       [markName]: markValue,
     };
     const bash = new BashExecutor(bashOptions(config, account, this.#env, this.#runtimeDir));
+    this.#bash = bash;
     this.#files = new FileService({
       ...config.limits,
       access,
@@ -117,7 +126,8 @@ export class Server {
       workingDir: config.workingDir,
       currentDir: () => bash.cwd,
     });
-    this.#executors = [bash, this.#files.executor];
+    this.#required = [bash, this.#files.executor];
+    this.#executors = [...this.#required];
     const memory = new MemoryGuard();
     this.#dispatcher = new Dispatcher({
       executors: this.#executors,
@@ -168,6 +178,7 @@ export class Server {
       rmSync(server.#runtimeDir, { recursive: true, force: true });
       throw error;
     }
+    await server.#loadPlugins();
     await Promise.all([server.#startExecutors(), server.#openJournal()]);
     if (server.#phase === 'starting') server.#phase = 'ready';
     await server.#startViewer();
@@ -208,7 +219,11 @@ export class Server {
         healthRoute,
         readyRoute(() => this.#readiness()),
         serverInfoRoute(() => this.#describe()),
-        executeActionRoute(this.#dispatcher, (type, names) => this.#countUnknown(type, names)),
+        executeActionRoute({
+          dispatcher: this.#dispatcher,
+          addedActions: this.#addedActions,
+          countUnknownArgs: (type, names) => this.#countUnknown(type, names),
+        }),
         listSessionsRoute(() => this.#executors.flatMap((executor) => executor.sessions())),
         closeSessionRoute((lane) => this.#closeSession(lane)),
         listActionsRoute(this.#actions),
@@ -222,6 +237,31 @@ export class Server {
         openApiRoute(loadOpenApi),
       ],
     });
+  }
+
+  /** Modules named by `--plugin`. One that cannot be loaded is told in the log and in `/ready`. */
+  async #loadPlugins(): Promise<void> {
+    const { pluginPaths: paths, workingDir, v0 } = this.#config;
+    if (paths.length === 0) return;
+    const { plugins, failures } = await loadPlugins({
+      paths,
+      takenNames: [...this.#executors.map(({ name }) => name), ...SUBSYSTEM_NAMES],
+      startLimitMs: v0.initPluginTimeoutMs,
+      host: {
+        z,
+        workingDir,
+        currentDir: () => this.#bash.cwd,
+        env: this.#env,
+        log: { info: (text) => this.#log.info(text), warn: (text) => this.#log.warn(text) },
+      },
+    });
+    for (const { executor, schemas } of plugins) {
+      this.#executors.push(executor);
+      this.#dispatcher.add(executor);
+      for (const [type, schema] of schemas) this.#addedActions.set(type, schema);
+    }
+    this.#pluginFailures = failures;
+    for (const { path, reason } of failures) this.#log.error({ plugin: path, reason }, 'plugin could not be loaded');
   }
 
   async #startExecutors(): Promise<void> {
@@ -277,12 +317,17 @@ export class Server {
 
   #readiness(): ReadyReply {
     const states = this.#executors.map((executor) => [executor.name, executor.health()] as const);
-    const isReady = this.#phase === 'ready' && states.every(([, { status }]) => status !== 'failed');
-    const reasons = states.flatMap(([name, { reason }]) => (reason === undefined ? [] : [[name, reason]]));
+    const isReady =
+      this.#phase === 'ready' && this.#required.every((executor) => executor.health().status !== 'failed');
+    const reasons = [
+      ...states.flatMap(([name, { reason }]) => (reason === undefined ? [] : [[name, reason]])),
+      ...this.#pluginFailures.map(({ path, reason }) => [path, `the plugin could not be loaded: ${reason}`]),
+    ];
     return {
       status: isReady ? 'ready' : this.#phase === 'stopping' ? 'stopping' : 'starting',
       subsystems: {
         ...Object.fromEntries(states.map(([name, { status }]) => [name, status])),
+        ...Object.fromEntries(this.#pluginFailures.map(({ path }) => [path, 'failed'])),
         jupyter: 'off',
         browser: 'off',
         events: this.#events.stats().isWritable ? 'ready' : 'failed',
@@ -320,6 +365,9 @@ export class Server {
     }
   }
 }
+
+/** Parts that `/ready` tells of, beside the executors. */
+const SUBSYSTEM_NAMES = ['events', 'jupyter', 'browser', 'vscode', 'mcp', 'agent_skills'];
 
 /** Names of unknown arguments that are counted; clients could invent them without end. */
 const MAX_UNKNOWN_NAMES = 1000;

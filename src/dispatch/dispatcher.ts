@@ -73,7 +73,12 @@ export class Dispatcher {
 
   constructor(options: DispatcherOptions) {
     this.#options = options;
-    for (const executor of options.executors) for (const type of executor.actionTypes) this.#byType.set(type, executor);
+    for (const executor of options.executors) this.add(executor);
+  }
+
+  /** From now on the executor's actions go to it. */
+  add(executor: AnyExecutor): void {
+    for (const type of executor.actionTypes) this.#byType.set(type, executor);
   }
 
   /** Actions at work, without those that wait. */

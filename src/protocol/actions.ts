@@ -358,12 +358,28 @@ export type ParsedAction =
   | { readonly ok: true; readonly action: Action; readonly unknownArgs: string[] }
   | { readonly ok: false; readonly hidden: boolean; readonly actionType?: string; readonly message: string };
 
-type ActionSchema = (typeof Action.options)[number];
+/** The schema of one action type, for `parseAction`. */
+export type ActionSchema = (typeof Action.options)[number];
 type JsonObject = Readonly<Record<string, unknown>>;
 
 const SCHEMAS: ReadonlyMap<string, ActionSchema> = new Map(
   Action.options.map((schema) => [schema.shape.action.value, schema]),
 );
+/** Action types that plugins add, by their name. */
+export type AddedActions = ReadonlyMap<string, ActionSchema>;
+const NONE_ADDED: AddedActions = new Map();
+
+/** Whether V0 has an action of this name (V0 §3.2). */
+export function isBuiltinAction(type: string): boolean {
+  return SCHEMAS.has(type);
+}
+
+/** The schema of an action type that a plugin adds, from the one of its `args`. */
+export function addedAction(type: string, args: z.ZodObject): ActionSchema {
+  // Outside V0's closed union: only the executor that brought the schema gets such an action.
+  return z.object({ action: z.literal(type), args, ...ENVELOPE }) as unknown as ActionSchema;
+}
+
 const PARSE_OPTIONS = { error: expectation() };
 /** Shortest arguments that are accepted, for the hint in a message. */
 const SAMPLE_ARGS: Readonly<Partial<Record<string, JsonObject>>> = {
@@ -385,11 +401,13 @@ const SAMPLE_ARGS: Readonly<Partial<Record<string, JsonObject>>> = {
 /**
  * Reads the `action` of a request: fills in the defaults, takes deprecated spellings (V0 §3.1), drops what it does not know,
  * and takes null in a field that has a default for that default. Never throws; a failure is an answer for the agent.
+ * @param added types that plugins serve, beside V0's
  */
-export function parseAction(input: unknown): ParsedAction {
+export function parseAction(input: unknown, added: AddedActions = NONE_ADDED): ParsedAction {
   if (!isObject(input)) return failure({}, [`action: expected an object, got ${describeValue(input)}`]);
-  const schema = typeof input['action'] === 'string' ? SCHEMAS.get(input['action']) : undefined;
-  if (!schema) return failure(input, [unknownTypeProblem(input['action'])]);
+  const type = input['action'];
+  const schema = typeof type === 'string' ? (SCHEMAS.get(type) ?? added.get(type)) : undefined;
+  if (!schema) return failure(input, [unknownTypeProblem(type, added)]);
   const rawArgs = input['args'] === undefined ? {} : input['args'];
   if (!isObject(rawArgs)) return failure(input, [`action.args: expected an object, got ${describeValue(rawArgs)}`]);
   const { args, unknownArgs } = knownArgs(schema.shape.args.shape, rawArgs);
@@ -403,8 +421,8 @@ function isObject(value: unknown): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function unknownTypeProblem(type: unknown): string {
-  const available = EXECUTABLE_ACTION_TYPES.join(', ');
+function unknownTypeProblem(type: unknown, added: AddedActions): string {
+  const available = [...EXECUTABLE_ACTION_TYPES, ...added.keys()].join(', ');
   if (typeof type === 'string')
     return `action.action: there is no action type ${quote(type)}. Available: ${available}.`;
   return `action.action: expected one of ${available}, got ${describeValue(type)}.`;
