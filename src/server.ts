@@ -71,7 +71,6 @@ export class Server {
   readonly #startedAt = performance.now();
   readonly #mark = `${MARK_VARIABLE}=${randomUUID()}`;
   readonly #meter = new ResourceMeter();
-  readonly #unknownArgs = new Map<string, number>();
   readonly #runtimeDir: string;
   readonly #env: Record<string, string>;
   readonly #executors: AnyExecutor[];
@@ -357,20 +356,14 @@ export class Server {
 
   #countUnknown(type: string, names: readonly string[]): void {
     for (const name of names) {
-      const key = `${type}.${name}`;
-      const count = (this.#unknownArgs.get(key) ?? 0) + 1;
-      if (count === 1 && this.#unknownArgs.size < MAX_UNKNOWN_NAMES)
-        this.#log.warn({ arg: key }, 'unknown argument ignored');
-      if (count > 1 || this.#unknownArgs.size < MAX_UNKNOWN_NAMES) this.#unknownArgs.set(key, count);
+      const arg = `${type}.${name}`;
+      if (this.#metrics.countUnknownArg(arg)) this.#log.warn({ arg }, 'unknown argument ignored');
     }
   }
 }
 
 /** Parts that `/ready` tells of, beside the executors. */
 const SUBSYSTEM_NAMES = ['events', 'jupyter', 'browser', 'vscode', 'mcp', 'agent_skills'];
-
-/** Names of unknown arguments that are counted; clients could invent them without end. */
-const MAX_UNKNOWN_NAMES = 1000;
 
 function bashOptions(config: Config, account: Account, env: Record<string, string>, runtimeDir: string): BashOptions {
   const isSwitched = account.uid !== process.getuid?.();

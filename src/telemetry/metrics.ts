@@ -21,6 +21,8 @@ export interface MetricsSources {
 
 /** Seconds; an echo takes below a millisecond, a build minutes. */
 const DURATION_BUCKETS = [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10, 60, 300, 1800];
+/** Names of unknown arguments that are counted one by one; clients could invent them without end. */
+const MAX_UNKNOWN_NAMES = 1000;
 const LOOP_RESOLUTION_MS = 20;
 const NANOSECONDS = 1e9;
 
@@ -31,6 +33,8 @@ export class Metrics {
   readonly #queued: Histogram<'type'>;
   readonly #duration: Histogram<'type'>;
   readonly #outputBytes: Counter;
+  readonly #unknownArgs: Counter<'name'>;
+  readonly #unknownNames = new Set<string>();
   readonly #loop = monitorEventLoopDelay({ resolution: LOOP_RESOLUTION_MS });
 
   constructor(sources: MetricsSources) {
@@ -60,6 +64,12 @@ export class Metrics {
       help: 'Live output of commands, in characters',
       registers,
     });
+    this.#unknownArgs = new Counter({
+      name: 'actiond_unknown_args_total',
+      help: 'Arguments of newer clients that were ignored, by action type and name',
+      labelNames: ['name'],
+      registers,
+    });
     this.#addGauges(sources);
     this.#loop.enable();
   }
@@ -70,6 +80,17 @@ export class Metrics {
 
   text(): Promise<string> {
     return this.#registry.metrics();
+  }
+
+  /**
+   * Counts an argument that was ignored, e.g. `run.newer`.
+   * @returns whether it is the first of its name
+   */
+  countUnknownArg(name: string): boolean {
+    const isNew = !this.#unknownNames.has(name) && this.#unknownNames.size < MAX_UNKNOWN_NAMES;
+    if (isNew) this.#unknownNames.add(name);
+    this.#unknownArgs.inc({ name: this.#unknownNames.has(name) ? name : 'other' });
+    return isNew;
   }
 
   observe({ call, outcome, queuedMs, durationMs }: CallSummary): void {

@@ -25,6 +25,7 @@ const FAMILIES = [
   ['actiond_action_queue_seconds', 'histogram'],
   ['actiond_action_duration_seconds', 'histogram'],
   ['actiond_output_chars_total', 'counter'],
+  ['actiond_unknown_args_total', 'counter'],
   ['actiond_actions_in_flight', 'gauge'],
   ['actiond_actions_running', 'gauge'],
   ['actiond_sessions', 'gauge'],
@@ -102,4 +103,16 @@ test('needs the key where there is one', async () => {
   await using server = await TestServer.start([], { SESSION_API_KEY: 'metrics-key' });
   expect((await server.request('GET', '/metrics')).status).toBe(403);
   expect((await server.request('GET', '/metrics', undefined, { 'x-session-api-key': 'metrics-key' })).status).toBe(200);
+});
+
+test('arguments of newer clients are counted by name, and made-up names without end are one', async () => {
+  await using server = await TestServer.start();
+  const send = (args: object) => server.action({ action: 'run', args: { command: 'true', blocking: true, ...args } });
+  await send({ newer: 1, newest: 2 });
+  await send({ newer: 1 });
+  await send(Object.fromEntries(Array.from({ length: 1500 }, (_, index) => [`made_up_${index}`, 1])));
+  const samples = await samplesOf(server);
+  expect(samples.get('actiond_unknown_args_total{name="run.newer"}')).toBe(2);
+  expect(samples.get('actiond_unknown_args_total{name="run.newest"}')).toBe(1);
+  expect(samples.get('actiond_unknown_args_total{name="other"}')).toBe(1500 - 998);
 });
