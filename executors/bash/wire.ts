@@ -158,6 +158,8 @@ export class ReportReader {
   /** The last one is unfinished. */
   #fields: string[] = [''];
 
+  #reported = '';
+
   /** Token of the command that was begun last. */
   begun = '';
 
@@ -170,8 +172,10 @@ export class ReportReader {
     while (this.#takeBegun() || this.#fields.length > REPORT_FIELDS) {
       if (this.#fields.length <= REPORT_FIELDS) continue;
       const [token = '', ...values] = this.#fields.splice(0, REPORT_FIELDS);
-      // A report that was asked for besides comes later and knows less.
-      if (!reports.has(token)) reports.set(token, parseReport(values));
+      // A report that was asked for besides comes later, perhaps in another piece, and knows less.
+      if (token === this.#reported) continue;
+      this.#reported = token;
+      reports.set(token, parseReport(values));
     }
     return reports;
   }
