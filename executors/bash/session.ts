@@ -41,6 +41,7 @@ interface Command {
   typed: string | undefined;
   lastKey: string | undefined;
   interrupts: number;
+  isCancelled: boolean;
   settled: Promise<void>;
 }
 
@@ -56,6 +57,8 @@ const CANCEL_STEP_MS = 300;
 const CANCEL_INTERRUPTS = 5;
 /** Exit code of a command that no shell would take (as of one that cannot be executed). */
 const NOT_RUN = 126;
+/** Exit code of a command that C-c ended. */
+const INTERRUPTED = 130;
 /** What a killed program leaves its shell to go on. */
 const KILL_STEP_MS = 300;
 /** The C-c that kills a program which ignored those before. */
@@ -181,21 +184,25 @@ export class Session {
       typed: undefined,
       lastKey: undefined,
       interrupts: 0,
+      isCancelled: false,
       settled: Promise.resolve(),
     };
     this.#command = command;
     const isRemembered = !args.hidden && text.length <= MAX_HISTORY_CHARS;
-    command.settled = this.#perform(shell, text, isRemembered).then((outcome) => this.#settle(command, outcome));
+    command.settled = this.#perform(shell, command, text, isRemembered).then((outcome) =>
+      this.#settle(command, outcome),
+    );
     const result = await this.#waitAndReport(command, action, text, context);
     if (earlier === '') return result;
     const { observation } = result;
     return { ...result, observation: { ...observation, content: joinParts(earlier, observation.content) } };
   }
 
-  /** A command that its shell never began is given to a new one, once. */
-  async #perform(shell: Shell, text: string, isRemembered: boolean): Promise<SettledOutcome> {
+  /** A command that its shell never began is given to a new one, once, unless it is because it was cancelled. */
+  async #perform(shell: Shell, command: Command, text: string, isRemembered: boolean): Promise<SettledOutcome> {
     const outcome = await shell.run(text, isRemembered);
     if (outcome.kind !== 'lost') return outcome;
+    if (command.isCancelled) return { kind: 'reported', report: { ...outcome.report, exitCode: INTERRUPTED } };
     shell.kill();
     this.#restartNote = await this.#restart(shell, await shell.exited);
     const again = this.#shell?.isAlive ? await this.#shell.run(text, isRemembered) : outcome;
@@ -255,6 +262,7 @@ export class Session {
 
   /** Interrupts, then TERM, then KILL for what is in the foreground; the shell itself only if nothing else helps. */
   async #cancel(command: Command, label: string, isHidden: boolean): Promise<ActionResult> {
+    command.isCancelled = true;
     const interrupt = (): unknown => this.#shell?.type(Buffer.from('\u0003'));
     const steps = [
       // Several times: one may fall between two programs of a loop.
@@ -263,11 +271,14 @@ export class Session {
       (): void => this.#signalForeground('SIGKILL'),
       (): void => this.#shell?.kill(),
     ];
+    let taken = 0;
     for (const step of steps) {
       step();
+      taken += 1;
       if (await settledWithin(command.settled, CANCEL_STEP_MS)) break;
     }
     await command.settled;
+    if (taken > 1) await this.#shell?.echoed();
     return this.#completed(command, label, isHidden, texts.CANCELLED_NOTE);
   }
 
@@ -380,7 +391,7 @@ export class Session {
 
   /** Nothing runs, so nothing is interrupted: the answer is what a prompt would give, and the shell is left alone. */
   #keyAtPrompt(key: string, hidden: boolean): ReturnType<typeof runObservation> {
-    const exitCode = key === 'C-c' ? 130 : 0;
+    const exitCode = key === 'C-c' ? INTERRUPTED : 0;
     const metadata = this.#metadata(exitCode, undefined, texts.completedSuffix(exitCode, key), '');
     return runObservation({ command: key, content: '', metadata, hidden });
   }
