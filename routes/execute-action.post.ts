@@ -4,7 +4,7 @@ import type { Reply } from '../src/dispatch/reply.ts';
 import { idempotencyOf, MAX_KEY_CHARS } from '../src/dispatch/idempotency.ts';
 import { AppError, type ErrorCode } from '../src/errors.ts';
 import { parseAction } from '../src/protocol/actions.ts';
-import { DEFAULT_METADATA, errorObservation, type Observation, runObservation } from '../src/protocol/observations.ts';
+import { refusalObservation } from '../src/protocol/observations.ts';
 
 /** Counts what newer clients send and this server does not know. */
 export type UnknownArgsCounter = (actionType: string, names: readonly string[]) => void;
@@ -33,7 +33,8 @@ async function executeAction(
   countUnknownArgs: UnknownArgsCounter,
 ): Promise<object> {
   const parsed = parseAction(actionOf(request.body));
-  if (!parsed.ok) return badAction(parsed.message, parsed.hidden);
+  // An agent can provoke this, so it is an observation (V0, rule 2).
+  if (!parsed.ok) return refusalObservation(parsed.message, parsed.hidden);
   const { action, unknownArgs } = parsed;
   if (unknownArgs.length > 0) countUnknownArgs(action.action, unknownArgs);
   const outcome = dispatcher.dispatch({ action, idempotency: idempotencyOf(action, keyHeader(request)) });
@@ -75,12 +76,6 @@ function prefersAsync({ headers }: FastifyRequest): boolean {
   const prefer = headers['prefer'];
   const text = Array.isArray(prefer) ? prefer.join(',') : (prefer ?? '');
   return text.split(/[,;]/).some((part) => part.trim().toLowerCase() === 'respond-async');
-}
-
-/** An agent can provoke this, so it is an observation (V0, rule 2); for a hidden `run` the kind V0's client can take. */
-function badAction(message: string, isHidden: boolean): Observation {
-  if (!isHidden) return errorObservation(message);
-  return runObservation({ command: '', content: `ERROR: ${message}`, metadata: DEFAULT_METADATA, hidden: true });
 }
 
 /** What is ours stands at the top level: V0's client passes `extras` to a constructor. */

@@ -1,7 +1,7 @@
 import type { ActionContext, ActionResult, Executor, SubsystemHealth } from '../../src/dispatch/executor.ts';
 import type { RunAction } from '../../src/protocol/actions.ts';
 import type { SessionInfo } from '../../src/protocol/http.ts';
-import { DEFAULT_METADATA, errorObservation, runObservation } from '../../src/protocol/observations.ts';
+import { refusalObservation } from '../../src/protocol/observations.ts';
 import { existingDirectory } from './directories.ts';
 import { Session, type SessionOptions } from './session.ts';
 
@@ -123,17 +123,8 @@ export class BashExecutor implements Executor<'run'> {
   }
 }
 
-/** An `error` in answer to a hidden `run` would crash V0's client (V0 §4.1). */
 function refusal({ args }: RunAction, message: string): ActionResult {
-  if (!args.hidden) return { observation: errorObservation(message) };
-  return {
-    observation: runObservation({
-      command: '',
-      content: `ERROR: ${message}`,
-      metadata: DEFAULT_METADATA,
-      hidden: true,
-    }),
-  };
+  return { observation: refusalObservation(message, args.hidden) };
 }
 
 function messageOf(error: unknown): string {
