@@ -54,6 +54,7 @@ async function executeAction(
 }
 
 function actionOf(body: unknown): unknown {
+  if (body === undefined) throw AppError.invalidBody('The body is empty: send a JSON object {"action": {...}}.');
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
     throw AppError.invalidBody('body: expected an object {"action": {...}}.');
   }

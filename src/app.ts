@@ -42,6 +42,7 @@ export function buildApp({
   app.server.maxConnections = maxConnections;
   // A form or a plain text could come from a page of another site without a preflight request.
   app.removeContentTypeParser('text/plain');
+  takeEmptyBodies(app);
   app.addHook('onRequest', (request, _reply, done) => {
     guard.check(pathOf(request), request.headers);
     done();
@@ -52,6 +53,16 @@ export function buildApp({
   app.setNotFoundHandler((request, reply) => answerError(unknownRoute(app, request), request, reply, log));
   for (const plugin of plugins) plugin(app);
   return app;
+}
+
+/** Many clients say that they send JSON and then send nothing: no body. A route that needs one says so itself. */
+function takeEmptyBodies(app: FastifyInstance): void {
+  const parse = app.getDefaultJsonParser('remove', 'remove');
+  app.removeContentTypeParser('application/json');
+  app.addContentTypeParser<string>('application/json', { parseAs: 'string' }, (request, body, done) => {
+    if (body.trim() === '') done(null, undefined);
+    else void parse(request, body, done);
+  });
 }
 
 /** What is no HTTP has no reply object; the connection ends with the answer. */
@@ -109,8 +120,6 @@ function fromFastify(error: FastifyError, maxBodyBytes: number): AppError {
       return AppError.invalidBody('The body must be JSON: send Content-Type: application/json.');
     case 'FST_ERR_BAD_URL':
       return AppError.invalidBody('path: this is no valid percent-encoding.');
-    case 'FST_ERR_CTP_EMPTY_JSON_BODY':
-      return AppError.invalidBody('The body is empty: send a JSON object.');
     case 'FST_ERR_CTP_INVALID_JSON_BODY':
     case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
       return AppError.invalidBody(error.message);

@@ -329,6 +329,18 @@ describe('GET /actions/{id}', () => {
 });
 
 describe('POST /actions/{id}/cancel', () => {
+  test.each([
+    ['no body', undefined],
+    ['a body of no bytes that is called JSON', ''],
+    ['blanks', ' \n'],
+    ['an object', '{}'],
+  ])('%s is all the same', async (_, body) => {
+    const id = await begin(server, 'echo over', { session: fresh() });
+    await ended(server, id);
+    const { status, json } = await server.request('POST', `/actions/${id}/cancel`, body);
+    expect([status, json.status]).toEqual([200, 'finished']);
+  });
+
   test('one that waits: its caller is answered at once, it never runs, the later ones do', async () => {
     const name = fresh();
     const first = await begin(server, blocker(name), { session: name });
