@@ -6,8 +6,12 @@ import { AppError, type ErrorCode } from '../src/errors.ts';
 import { parseAction } from '../src/protocol/actions.ts';
 import { refusalObservation } from '../src/protocol/observations.ts';
 
-/** Counts what newer clients send and this server does not know. */
-export type UnknownArgsCounter = (actionType: string, names: readonly string[]) => void;
+export interface ActionRouteOptions {
+  /** Counts what newer clients send and this server does not know. */
+  readonly countUnknownArgs: (actionType: string, names: readonly string[]) => void;
+  /** Takes secrets out of a message that repeats what was sent. */
+  readonly mask: (text: string) => string;
+}
 
 const REFUSALS: Readonly<Record<Refusal, ErrorCode>> = {
   'too-many': 'TOO_MANY_ACTIONS',
@@ -20,9 +24,9 @@ const REFUSALS: Readonly<Record<Refusal, ErrorCode>> = {
  * `POST /execute_action`: one action in, one observation out (V0 §2.4); with `Prefer: respond-async` 202 and where to ask. The action goes
  * on when the client goes away.
  */
-export function executeActionRoute(dispatcher: Dispatcher, countUnknownArgs: UnknownArgsCounter) {
+export function executeActionRoute(dispatcher: Dispatcher, options: ActionRouteOptions) {
   return (app: FastifyInstance): void => {
-    app.post('/execute_action', (request, reply) => executeAction(request, reply, dispatcher, countUnknownArgs));
+    app.post('/execute_action', (request, reply) => executeAction(request, reply, dispatcher, options));
   };
 }
 
@@ -30,11 +34,11 @@ async function executeAction(
   request: FastifyRequest,
   reply: FastifyReply,
   dispatcher: Dispatcher,
-  countUnknownArgs: UnknownArgsCounter,
+  { countUnknownArgs, mask }: ActionRouteOptions,
 ): Promise<object> {
   const parsed = parseAction(actionOf(request.body));
   // An agent can provoke this, so it is an observation (V0, rule 2).
-  if (!parsed.ok) return refusalObservation(parsed.message, parsed.hidden);
+  if (!parsed.ok) return refusalObservation(mask(parsed.message), parsed.hidden);
   const { action, unknownArgs } = parsed;
   if (unknownArgs.length > 0) countUnknownArgs(action.action, unknownArgs);
   const outcome = dispatcher.dispatch({ action, idempotency: idempotencyOf(action, keyHeader(request)) });

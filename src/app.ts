@@ -7,6 +7,8 @@ import type { Logger } from './telemetry/logger.ts';
 export interface AppOptions {
   readonly guard: Guard;
   readonly log: Logger;
+  /** Takes secrets out of an error that repeats what was sent. */
+  readonly mask?: (text: string) => string;
   readonly maxBodyBytes: number;
   readonly keepAliveMs: number;
   readonly maxConnections: number;
@@ -21,11 +23,14 @@ const REQUEST_LIMIT_MS = 15 * 60_000;
 export function buildApp({
   guard,
   log,
+  mask = (text) => text,
   maxBodyBytes,
   keepAliveMs,
   maxConnections,
   plugins,
 }: AppOptions): FastifyInstance {
+  const answer = (error: AppError, request: FastifyRequest, reply: FastifyReply): void =>
+    answerError(error, request, reply, { log, mask });
   const app = Fastify({
     logger: false,
     bodyLimit: maxBodyBytes,
@@ -35,7 +40,7 @@ export function buildApp({
     onProtoPoisoning: 'remove',
     onConstructorPoisoning: 'remove',
     routerOptions: { ignoreTrailingSlash: true },
-    frameworkErrors: (error, request, reply) => answerError(fromFastify(error, maxBodyBytes), request, reply, log),
+    frameworkErrors: (error, request, reply) => answer(fromFastify(error, maxBodyBytes), request, reply),
     clientErrorHandler: answerGarbage,
     http: { headersTimeout: HEADERS_LIMIT_MS },
   });
@@ -48,9 +53,9 @@ export function buildApp({
     done();
   });
   app.setErrorHandler((error: FastifyError, request, reply) =>
-    answerError(fromFastify(error, maxBodyBytes), request, reply, log),
+    answer(fromFastify(error, maxBodyBytes), request, reply),
   );
-  app.setNotFoundHandler((request, reply) => answerError(unknownRoute(app, request), request, reply, log));
+  app.setNotFoundHandler((request, reply) => answer(unknownRoute(app, request), request, reply));
   for (const plugin of plugins) plugin(app);
   return app;
 }
@@ -96,11 +101,19 @@ function pathOf({ url }: FastifyRequest): string {
   return path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path;
 }
 
-function answerError(error: AppError, request: FastifyRequest, reply: FastifyReply, log: Logger): void {
+function answerError(
+  error: AppError,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { log, mask }: Required<Pick<AppOptions, 'log' | 'mask'>>,
+): void {
   if (error.status >= 500)
     log.error({ err: error.cause ?? error, method: request.method, route: request.routeOptions.url }, 'request failed');
   if (error.retryable) void reply.header('retry-after', '1');
-  void reply.code(error.status).send(error.toBody());
+  const { detail, errors } = error.toBody();
+  void reply
+    .code(error.status)
+    .send({ detail: mask(detail), ...(errors === undefined ? {} : { errors: mask(errors) }) });
 }
 
 const METHODS = ['GET', 'POST', 'PUT', 'DELETE'] as const;

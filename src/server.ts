@@ -42,7 +42,7 @@ import { createFileAccess, type FileAccess } from './sandbox/file-access.ts';
 import { MemoryGuard } from './sandbox/memory-guard.ts';
 import { endProcesses } from './sandbox/processes.ts';
 import { makeRuntimeDir } from './sandbox/runtime-dir.ts';
-import { Secrets } from './sandbox/secrets.ts';
+import { type Secrets, secretsOf } from './sandbox/secrets.ts';
 import type { Logger } from './telemetry/logger.ts';
 import { Metrics, type MetricsSources } from './telemetry/metrics.ts';
 import { ResourceMeter } from './telemetry/resources.ts';
@@ -89,18 +89,23 @@ export class Server {
   #isProbed = false;
   #phase: 'starting' | 'ready' | 'stopping' = 'starting';
 
-  private constructor(config: Config, log: Logger, account: Account, access: FileAccess, events: EventLog) {
+  private constructor(
+    config: Config,
+    log: Logger,
+    secrets: Secrets,
+    account: Account,
+    access: FileAccess,
+    events: EventLog,
+  ) {
     this.#config = config;
     this.#log = log;
     this.#events = events;
     this.#runtimeDir = makeRuntimeDir();
-    this.#secrets = new Secrets(config.secretEnv);
-    this.#secrets.addEnvironment(config.childEnv);
-    for (const key of config.apiKeys) this.#secrets.add(key);
+    this.#secrets = secrets;
     this.#journal = new Journal({
       writer: events,
       secrets: this.#secrets,
-      maxOutputChars: config.limits.maxOutputEventBytes,
+      maxOutputBytes: config.limits.maxOutputEventBytes,
       onOutput: (chars) => this.#metrics.countOutput(chars),
     });
     this.#history = new History(events);
@@ -109,7 +114,7 @@ export class Server {
       ...childEnvironment(config.childEnv, account, account.uid !== process.getuid?.()),
       [markName]: markValue,
     };
-    const bash = new BashExecutor(bashOptions(config, account, this.#env, this.#runtimeDir));
+    const bash = new BashExecutor(bashOptions(config, account, this.#env, this.#runtimeDir, secrets));
     this.#files = new FileService({
       ...config.limits,
       access,
@@ -145,7 +150,7 @@ export class Server {
    * Listens, then starts what actions need; `/alive` answers 503 until then. Rejects when the address is taken or the account cannot
    * be made, and leaves nothing behind.
    */
-  static async start(config: Config, log: Logger): Promise<Server> {
+  static async start(config: Config, log: Logger, secrets: Secrets = secretsOf(config)): Promise<Server> {
     const warn = (text: string): void => log.warn(text);
     const { username, userId } = config;
     const isSwitching = username !== undefined && config.v0.suToUser;
@@ -160,7 +165,7 @@ export class Server {
       onProblem: (text, error) => log.error({ err: error }, text),
       onTrim: ({ oldest }) => log.info({ oldest }, 'event log trimmed'),
     });
-    const server = new Server(config, log, account, access, events);
+    const server = new Server(config, log, secrets, account, access, events);
     try {
       await server.#app.listen({ port: config.port, host: config.host });
     } catch (error) {
@@ -203,14 +208,21 @@ export class Server {
       ...this.#config.limits,
       guard: this.#guard,
       log: this.#log,
+      mask: (text) => this.#secrets.mask(text),
       plugins: [
         aliveRoute(() => this.#phase === 'ready'),
         healthRoute,
         readyRoute(() => this.#readiness()),
         serverInfoRoute(() => this.#describe()),
-        executeActionRoute(this.#dispatcher, (type, names) => this.#countUnknown(type, names)),
-        listSessionsRoute(() => this.#executors.flatMap((executor) => executor.sessions())),
-        closeSessionRoute((lane) => this.#closeSession(lane)),
+        executeActionRoute(this.#dispatcher, {
+          countUnknownArgs: (type, names) => this.#countUnknown(type, names),
+          mask: (text) => this.#secrets.mask(text),
+        }),
+        listSessionsRoute(() => this.#secrets.maskValue(this.#executors.flatMap((executor) => executor.sessions()))),
+        closeSessionRoute(
+          (lane) => this.#closeSession(lane),
+          (text) => this.#secrets.mask(text),
+        ),
         listActionsRoute(this.#actions),
         getActionRoute(this.#actions),
         cancelActionRoute(this.#dispatcher, this.#actions),
@@ -324,7 +336,13 @@ export class Server {
 /** Names of unknown arguments that are counted; clients could invent them without end. */
 const MAX_UNKNOWN_NAMES = 1000;
 
-function bashOptions(config: Config, account: Account, env: Record<string, string>, runtimeDir: string): BashOptions {
+function bashOptions(
+  config: Config,
+  account: Account,
+  env: Record<string, string>,
+  runtimeDir: string,
+  secrets: Secrets,
+): BashOptions {
   const isSwitched = account.uid !== process.getuid?.();
   const owner = isSwitched ? account : undefined;
   return {
@@ -335,6 +353,7 @@ function bashOptions(config: Config, account: Account, env: Record<string, strin
       maxTotalBytes: config.limits.maxOutputTotalBytes,
       owner,
     },
+    secrets,
     username: account.name,
     hostname: hostname().split('.')[0] ?? '',
     silenceSeconds: config.bash.noChangeTimeoutMs / 1000,

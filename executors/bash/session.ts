@@ -7,6 +7,7 @@ import {
   runObservation,
   truncateContent,
 } from '../../src/protocol/observations.ts';
+import type { Secrets } from '../../src/sandbox/secrets.ts';
 import { endProcesses, listProcesses, readProcess, signalProcess } from '../../src/sandbox/processes.ts';
 import { existingDirectory, findPython, logicalDirectory } from './directories.ts';
 import { keyBytes } from './keys.ts';
@@ -20,6 +21,8 @@ import { quote, type ShellReport } from './wire.ts';
 export interface SessionOptions {
   readonly shell: Omit<ShellOptions, 'cwd' | 'preamble' | 'hasStartupFiles' | 'onOutput'>;
   readonly spill: SpillOptions;
+  /** Masked in all output. */
+  readonly secrets: Secrets;
   readonly username: string;
   /** Short host name (`\h`). */
   readonly hostname: string;
@@ -85,7 +88,7 @@ export class Session {
   constructor(options: SessionOptions, cwd: string) {
     this.#options = options;
     this.#cwd = cwd;
-    this.#output = new Output(options.spill, {
+    this.#output = new Output(options.spill, options.secrets, {
       pause: () => this.#shell?.pause(),
       resume: () => this.#shell?.resume(),
     });
@@ -157,7 +160,7 @@ export class Session {
     }
     const refusal = this.#refusal(text, action.args.hidden);
     if (refusal) return refusal;
-    const rest = this.#output.take(command.typed).text;
+    const rest = this.#output.take(command.typed, true).text;
     this.#command = undefined;
     this.#output.end();
     return this.#run(action, text, context, rest);
@@ -311,7 +314,7 @@ export class Session {
   async #completed(command: Command, label: string, isHidden: boolean, note: string): Promise<ActionResult> {
     const outcome = command.outcome as SettledOutcome;
     const shell = this.#shell as Shell;
-    const part = this.#output.take(command.typed);
+    const part = this.#output.take(command.typed, true);
     this.#command = undefined;
     const exitCode = outcome.kind === 'reported' ? outcome.report.exitCode : outcome.exitCode;
     let suffix = texts.completedSuffix(exitCode, command.lastKey?.startsWith('C-') ? command.lastKey : undefined);
@@ -332,7 +335,7 @@ export class Session {
   }
 
   #unfinished(command: Command, label: string, suffix: string): ActionResult {
-    const part = this.#output.take(command.typed);
+    const part = this.#output.take(command.typed, false);
     this.#output.release();
     command.typed = undefined;
     const prefix = command.reports > 0 ? texts.BELOW_PREFIX : '';
@@ -344,7 +347,7 @@ export class Session {
 
   #notExecuted(text: string, isHidden: boolean): ActionResult {
     const command = this.#command as Command;
-    const part = this.#output.take(command.typed);
+    const part = this.#output.take(command.typed, false);
     command.typed = undefined;
     const prefix = command.reports > 0 ? texts.BELOW_PREFIX : '';
     command.reports += 1;

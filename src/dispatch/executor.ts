@@ -9,6 +9,8 @@ export interface ActionContext {
   readonly signal: AbortSignal;
   /** `performance.now()` of the moment the action arrived, for limits that count from there. */
   readonly arrivedAt: number;
+  /** Takes secrets out of a text. Before a text is cut: half a secret beside the cut would not be found later. */
+  readonly mask: (text: string) => string;
   /** Live output, in order; undefined when nobody listens or the action is hidden. */
   readonly emit: ((text: string) => void) | undefined;
 }
