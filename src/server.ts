@@ -159,13 +159,19 @@ export class Server {
     const isSwitched = account.uid !== process.getuid?.();
     if (isSwitched) await prepareWorkingDirectory(config.workingDir, account, config.v0.sandboxGroup, warn);
     const access = await createFileAccess(isSwitched ? account : undefined, config.confine);
+    // What the start itself drops is in the extent that `started` tells.
+    let recordTrim: ((oldest: number) => void) | undefined;
     const events = await EventLog.open({
       ...config.log,
       directory: join(config.stateDir, 'events'),
       onProblem: (text, error) => log.error({ err: error }, text),
-      onTrim: ({ oldest }) => log.info({ oldest }, 'event log trimmed'),
+      onTrim: ({ oldest }) => {
+        log.info({ oldest }, 'event log trimmed');
+        recordTrim?.(oldest);
+      },
     });
     const server = new Server(config, log, secrets, account, access, events);
+    recordTrim = (oldest) => server.#journal.note('trimmed', { oldest });
     try {
       await server.#app.listen({ port: config.port, host: config.host });
     } catch (error) {
@@ -258,7 +264,9 @@ export class Server {
     try {
       const { openActions, wasClean } = this.#events.recovered;
       await closeInterrupted(openActions, this.#events);
-      await this.#journal.server('started', { version: VERSION, was_clean: wasClean, interrupted: openActions.length });
+      const { oldest } = this.#events.extent;
+      const interrupted = openActions.length;
+      await this.#journal.server('started', { version: VERSION, was_clean: wasClean, interrupted, oldest });
     } catch (error) {
       this.#log.error({ err: error }, 'the event log cannot be written');
     }

@@ -111,9 +111,14 @@ export class Journal {
     return masked;
   }
 
-  /** A transition of the server itself. */
-  async server(event: string, details: Readonly<Record<string, unknown>> = {}): Promise<void> {
+  /** Something about the server itself that nobody waits for. */
+  note(event: string, details: Readonly<Record<string, unknown>> = {}): void {
     this.#options.writer.append({ kind: 'server', event, ...details });
+  }
+
+  /** A transition of the server itself; resolves when it is on disk. */
+  async server(event: string, details: Readonly<Record<string, unknown>> = {}): Promise<void> {
+    this.note(event, details);
     await this.#options.writer.flush();
   }
 
