@@ -1,6 +1,6 @@
 import { StringDecoder } from 'node:string_decoder';
 import type { SecretByteStream, SecretStream } from '../../src/sandbox/secret-stream.ts';
-import type { Secrets } from '../../src/sandbox/secrets.ts';
+import { MAX_SHOWN_BEGINNING_CHARS, type Secrets } from '../../src/sandbox/secrets.ts';
 import { Screen } from './screen.ts';
 import { Spill, type SpillOptions } from './spill.ts';
 
@@ -10,12 +10,6 @@ export const ROWS = 1000;
 const HISTORY_LINES = 10_000;
 /** Live output is cut into pieces of at most this many characters. */
 const MAX_EMIT_CHARS = 16_384;
-
-/**
- * The end of an answer is held back for the next one if it may be the beginning of a secret, unless it is no longer than this: then the
- * rest of the secret is masked.
- */
-const MAX_SHOWN_BEGINNING_CHARS = 3;
 
 /** Live output of the time between two actions, in characters; of more only the end is kept. */
 const MAX_HELD_CHARS = 262_144;
@@ -120,7 +114,8 @@ export class Output {
 
   /**
    * What is new since the last report, without the echo of `typed`; blank lines around it are not part of it.
-   * @param isLast whether the command has completed: then nothing is held back
+   * @param isLast whether the command has completed; else an end that may be the beginning of a secret waits for the next report, or if it
+   *   is too short for that, the rest of the secret is masked there
    */
   take(typed: string | undefined, isLast: boolean): OutputPart {
     const { text, droppedLines, keptLines } = this.#screen.take();

@@ -267,7 +267,13 @@ export class Dispatcher {
   #context(call: Call, arrivedAt: number): ActionContext {
     const { journal } = this.#options;
     const emit = call.isHidden ? undefined : (text: string): void => journal.output(call, text);
-    return { actionId: call.id, signal: call.controller.signal, arrivedAt, mask: (text) => journal.mask(text), emit };
+    return {
+      actionId: call.id,
+      signal: call.controller.signal,
+      arrivedAt,
+      mask: (text, isCut) => journal.mask(text, isCut),
+      emit,
+    };
   }
 }
 

@@ -61,8 +61,9 @@ export class Journal {
     await writer.flush(seq);
   }
 
-  mask(text: string): string {
-    return this.#options.secrets.mask(text);
+  /** As {@link Secrets.mask}. */
+  mask(text: string, isCut = false): string {
+    return this.#options.secrets.mask(text, isCut);
   }
 
   /** Live output; never waits. */

@@ -9,6 +9,12 @@ const MAX_SECRET_CHARS = 4096;
 const MAX_SECRETS = 10_000;
 const MAX_TOTAL_CHARS = 1024 * 1024;
 
+/**
+ * Where a text ends before a secret may have, so much of its beginning is shown: it says little, and ordinary text ends like that all the
+ * time.
+ */
+export const MAX_SHOWN_BEGINNING_CHARS = 3;
+
 const NONE = new PatternSet([]);
 
 /** `NAME=value` in shell text: an assignment, with or without `export`. */
@@ -62,13 +68,17 @@ export class Secrets {
     return true;
   }
 
-  mask(text: string): string {
+  /** @param isCut whether the text goes on and that is not shown: then the beginning of a secret at its end is masked too */
+  mask(text: string, isCut = false): string {
     const patterns = this.#current();
     let isFound = false;
-    patterns.scan(text, 0, PatternSet.START, () => (isFound = true));
-    if (!isFound) return text;
+    const state = patterns.scan(text, 0, PatternSet.START, () => (isFound = true));
+    if (!isFound && !(isCut && patterns.pending(state) > MAX_SHOWN_BEGINNING_CHARS)) return text;
     const stream = this.stream();
-    return stream.push(text) + stream.end();
+    const shown = stream.push(text);
+    if (!isCut) return shown + stream.end();
+    const short = stream.giveShort(MAX_SHOWN_BEGINNING_CHARS);
+    return shown + (short === '' && stream.end() !== '' ? MASK : short);
   }
 
   /** A copy of a JSON value with secrets masked in each of its strings and names, or the value itself when nothing is secret. */

@@ -303,7 +303,8 @@ describe('what a client names', () => {
     expect((await post(second, action, key)).headers.get('idempotent-replay')).toBe('true');
     const other = await post(second, action, { 'idempotency-key': `k-${MASK}` });
     expect([other.status, other.headers.get('idempotent-replay')]).toEqual([200, null]);
-    const files = readdirSync(join(state, 'events')).map((name) => readFileSync(join(state, 'events', name), 'latin1'));
+    const names = readdirSync(join(state, 'events')).filter((name) => name.endsWith('.seg'));
+    const files = names.map((name) => readFileSync(join(state, 'events', name), 'latin1'));
     expect(files.join('')).not.toContain(ENVIRONMENT_SECRET);
   });
 
@@ -322,6 +323,21 @@ describe('what a client names', () => {
     const { status, json } = await server.request('GET', `/actions?limit=${ENVIRONMENT_SECRET}`);
     expect([status, json.errors]).toEqual([422, expect.stringContaining(MASK)]);
   });
+});
+
+describe('a file that is shown in part', () => {
+  test.each([4, 12, ENVIRONMENT_SECRET.length - 1])(
+    'has no part of a secret before the cut: %d characters',
+    async (part) => {
+      const path = join(server.workingDir, 'cut-file');
+      writeFileSync(path, `${'x'.repeat(16_000 - part)}${ENVIRONMENT_SECRET}\n`);
+      const { json } = await post(server, { action: 'read', args: { path, impl_source: 'oh_aci' } });
+      expect(json.content).toContain(`xxx${MASK}<response clipped>`);
+      const edit = { command: 'view', impl_source: 'oh_aci' };
+      const viewed = await post(server, { action: 'edit', args: { path, ...edit } });
+      expect(viewed.json.content).toBe(json.content);
+    },
+  );
 });
 
 describe('hidden actions', () => {

@@ -261,6 +261,18 @@ describe('limits', () => {
   });
 });
 
+describe('a text that is cut', () => {
+  test.each([
+    ['say password-1', `say ${MASK}`],
+    ['say password', `say ${MASK}`],
+    ['say password-1 pass', `say ${MASK} ${MASK}`],
+    ['say pas', 'say pas'],
+    ['say nothing', 'say nothing'],
+  ])('%s', (text, shown) => {
+    expect(knowing('password-1').mask(text, true)).toBe(shown);
+  });
+});
+
 describe('secrets that overlap', () => {
   test('are masked as one, and no end of any is left', () => {
     const secrets = knowing('abcdefgh', 'fghijklm', 'lmnopqrs');
