@@ -2,7 +2,7 @@
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import WebSocket from 'ws';
+import { WebSocket } from 'ws';
 import { Build, Daemon, run } from '../support/built-server.ts';
 import { until } from '../support/wait.ts';
 
