@@ -29,9 +29,15 @@ export class SecretStream {
     this.#patterns = current();
   }
 
+  /** Whether all passes as it is: there is no secret, and nothing waits. */
+  get isIdle(): boolean {
+    if (this.#patterns !== this.#current()) this.#renew();
+    return this.#patterns.isEmpty && this.#held === '';
+  }
+
   /** What can be shown of the text so far, and was not before. */
   push(piece: string): string {
-    if (this.#patterns !== this.#current()) this.#renew();
+    if (this.isIdle) return piece;
     const text = this.#held === '' ? piece : this.#held + piece;
     this.#scan(text, this.#held.length);
     return this.#give(text, text.length - this.#patterns.pending(this.#state));
@@ -110,6 +116,7 @@ export class SecretByteStream {
   }
 
   push(chunk: Buffer): Buffer {
+    if (this.#stream.isIdle) return chunk;
     const text = chunk.toString('latin1');
     const shown = this.#stream.push(text);
     return shown === text ? chunk : Buffer.from(shown, 'latin1');
