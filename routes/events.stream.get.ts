@@ -12,9 +12,6 @@ import { SocketPeer } from './events.stream.ws.ts';
 /** A client has nothing to say but its key. */
 const MAX_MESSAGE_BYTES = 64 * 1024;
 
-const HOW_TO_CONNECT =
-  'This is a stream: connect with a WebSocket client, or send Accept: text/event-stream. GET /events answers pages.';
-
 /** `GET /events/stream`: the log as it grows, over a WebSocket or as Server-Sent Events (DESIGN §4). */
 export function eventStreamRoute(streams: EventStreams) {
   return (app: FastifyInstance): void => {
@@ -25,6 +22,8 @@ export function eventStreamRoute(streams: EventStreams) {
         server: upgrades as unknown as Server,
         maxPayload: MAX_MESSAGE_BYTES,
         perMessageDeflate: false,
+        // The library ends a connection without a word when many pings come at once.
+        autoPong: false,
         closeTimeout: streams.options.closeLimitMs,
       } as object,
       // ws has sent its close code already when it reports what a client did wrong.
@@ -72,13 +71,12 @@ function serveHttp(request: FastifyRequest, reply: FastifyReply, streams: EventS
   if (!streams.options.guard.hasValidKey(headers, keyInQuery(query))) throw new AppError('AUTH_INVALID_KEY');
   const isEventSource = /\btext\/event-stream\b/i.test(headers.accept ?? '');
   if (!isEventSource) {
-    return reply.code(426).headers({ upgrade: 'websocket', connection: 'upgrade' }).send({ detail: HOW_TO_CONNECT });
+    void reply.headers({ upgrade: 'websocket', connection: 'upgrade' });
+    throw new AppError('UPGRADE_REQUIRED');
   }
   const subscription = parseStreamQuery(query, lastEventId(headers['last-event-id']));
   if (streams.isClosing) throw new AppError('SHUTTING_DOWN');
-  if (streams.isFull) {
-    return reply.code(503).header('retry-after', '1').send({ detail: 'There are too many subscribers.' });
-  }
+  if (streams.isFull) throw new AppError('TOO_MANY_SUBSCRIBERS');
   void reply.hijack();
   new SsePeer(reply, streams, subscription).start();
   return reply;

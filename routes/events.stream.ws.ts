@@ -18,6 +18,9 @@ export const CLOSE = {
 
 const AUTH_HINT = 'Send {"type":"auth","session_api_key":"..."} first, or the key in a header or in the query';
 
+/** Answers to pings that wait for a client which pings and does not read. */
+const MAX_PONGS_UNDER_WAY = 64;
+
 /** A WebSocket that is open: asks for its key if that is not there yet, then follows the log until one side goes. */
 export class SocketPeer implements Peer, Sink {
   readonly #socket: WebSocket;
@@ -31,6 +34,9 @@ export class SocketPeer implements Peer, Sink {
   #pinged = 0;
   #pingLeft = 0;
   #ponged = 0;
+  /** Answers to the client's pings that have not left yet, and the newest ping that has to wait for that. */
+  #pongsUnderWay = 0;
+  #unanswered: Buffer | undefined;
 
   constructor(socket: WebSocket, { raw }: FastifyRequest, streams: EventStreams, request: SubscriptionRequest) {
     this.#socket = socket;
@@ -43,6 +49,7 @@ export class SocketPeer implements Peer, Sink {
     const { options } = this.#streams;
     const key = keyInQuery(query);
     this.#socket.on('message', (data, isBinary) => this.#receive(data, isBinary));
+    this.#socket.on('ping', (data) => this.#pong(data));
     this.#socket.on('pong', () => (this.#ponged = this.#pinged));
     this.#socket.once('close', () => this.#end());
     if (this.#streams.isClosing) return this.cut();
@@ -100,6 +107,23 @@ export class SocketPeer implements Peer, Sink {
   #send(data: Buffer | string): void {
     this.#outlet.gather();
     this.#socket.send(data, { binary: false });
+  }
+
+  /** Of pings that come faster than answers leave only the newest is answered, which is enough (RFC 6455 §5.5.3). */
+  #pong(data: Buffer): void {
+    if (this.#socket.readyState !== this.#socket.OPEN) return;
+    if (this.#pongsUnderWay >= MAX_PONGS_UNDER_WAY) {
+      this.#unanswered = data;
+      return;
+    }
+    this.#pongsUnderWay += 1;
+    this.#outlet.gather();
+    this.#socket.pong(data, false, () => {
+      this.#pongsUnderWay -= 1;
+      const next = this.#unanswered;
+      this.#unanswered = undefined;
+      if (next) this.#pong(next);
+    });
   }
 
   #follow(): void {

@@ -4,16 +4,16 @@ import type { Reply } from '../src/dispatch/reply.ts';
 import { idempotencyOf, MAX_KEY_CHARS } from '../src/dispatch/idempotency.ts';
 import { AppError, type ErrorCode } from '../src/errors.ts';
 import { type AddedActions, parseAction } from '../src/protocol/actions.ts';
-import { DEFAULT_METADATA, errorObservation, type Observation, runObservation } from '../src/protocol/observations.ts';
-
-/** Counts what newer clients send and this server does not know. */
-export type UnknownArgsCounter = (actionType: string, names: readonly string[]) => void;
+import { refusalObservation } from '../src/protocol/observations.ts';
 
 export interface ExecuteActionOptions {
   readonly dispatcher: Dispatcher;
   /** Action types that plugins serve. */
   readonly addedActions: AddedActions;
-  readonly countUnknownArgs: UnknownArgsCounter;
+  /** Counts what newer clients send and this server does not know. */
+  readonly countUnknownArgs: (actionType: string, names: readonly string[]) => void;
+  /** Takes secrets out of a message that repeats what was sent. */
+  readonly mask: (text: string) => string;
 }
 
 const REFUSALS: Readonly<Record<Refusal, ErrorCode>> = {
@@ -36,10 +36,11 @@ export function executeActionRoute(options: ExecuteActionOptions) {
 async function executeAction(
   request: FastifyRequest,
   reply: FastifyReply,
-  { dispatcher, addedActions, countUnknownArgs }: ExecuteActionOptions,
+  { dispatcher, addedActions, countUnknownArgs, mask }: ExecuteActionOptions,
 ): Promise<object> {
   const parsed = parseAction(actionOf(request.body), addedActions);
-  if (!parsed.ok) return badAction(parsed.message, parsed.hidden);
+  // An agent can provoke this, so it is an observation (V0, rule 2).
+  if (!parsed.ok) return refusalObservation(mask(parsed.message), parsed.hidden);
   const { action, unknownArgs } = parsed;
   if (unknownArgs.length > 0) countUnknownArgs(action.action, unknownArgs);
   const outcome = dispatcher.dispatch({ action, idempotency: idempotencyOf(action, keyHeader(request)) });
@@ -59,6 +60,7 @@ async function executeAction(
 }
 
 function actionOf(body: unknown): unknown {
+  if (body === undefined) throw AppError.invalidBody('The body is empty: send a JSON object {"action": {...}}.');
   if (typeof body !== 'object' || body === null || Array.isArray(body)) {
     throw AppError.invalidBody('body: expected an object {"action": {...}}.');
   }
@@ -81,12 +83,6 @@ function prefersAsync({ headers }: FastifyRequest): boolean {
   const prefer = headers['prefer'];
   const text = Array.isArray(prefer) ? prefer.join(',') : (prefer ?? '');
   return text.split(/[,;]/).some((part) => part.trim().toLowerCase() === 'respond-async');
-}
-
-/** An agent can provoke this, so it is an observation (V0, rule 2); for a hidden `run` the kind V0's client can take. */
-function badAction(message: string, isHidden: boolean): Observation {
-  if (!isHidden) return errorObservation(message);
-  return runObservation({ command: '', content: `ERROR: ${message}`, metadata: DEFAULT_METADATA, hidden: true });
 }
 
 /** What is ours stands at the top level: V0's client passes `extras` to a constructor. */

@@ -2,7 +2,7 @@ import type { FastifyInstance } from 'fastify';
 import { AppError } from '../src/errors.ts';
 
 /** `DELETE /sessions/{lane}`: ends a session and everything started from it; the next action makes a new one. */
-export function closeSessionRoute(close: (lane: string) => Promise<boolean>) {
+export function closeSessionRoute(close: (lane: string) => Promise<boolean>, mask: (text: string) => string) {
   return (app: FastifyInstance): void => {
     app.delete<{ Params: { lane: string } }>('/sessions/:lane', async (request, reply) => {
       const { lane } = request.params;
@@ -11,7 +11,7 @@ export function closeSessionRoute(close: (lane: string) => Promise<boolean>) {
           'SESSION_NOT_FOUND',
           `There is no session ${JSON.stringify(lane)}: GET /sessions lists them.`,
         );
-      return reply.send({ closed: lane });
+      return reply.send({ closed: mask(lane) });
     });
   };
 }

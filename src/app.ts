@@ -7,6 +7,8 @@ import type { Logger } from './telemetry/logger.ts';
 export interface AppOptions {
   readonly guard: Guard;
   readonly log: Logger;
+  /** Takes secrets out of an error that repeats what was sent. */
+  readonly mask?: (text: string) => string;
   readonly maxBodyBytes: number;
   readonly keepAliveMs: number;
   readonly maxConnections: number;
@@ -21,11 +23,14 @@ const REQUEST_LIMIT_MS = 15 * 60_000;
 export function buildApp({
   guard,
   log,
+  mask = (text) => text,
   maxBodyBytes,
   keepAliveMs,
   maxConnections,
   plugins,
 }: AppOptions): FastifyInstance {
+  const answer = (error: AppError, request: FastifyRequest, reply: FastifyReply): void =>
+    answerError(error, request, reply, { log, mask });
   const app = Fastify({
     logger: false,
     bodyLimit: maxBodyBytes,
@@ -35,23 +40,34 @@ export function buildApp({
     onProtoPoisoning: 'remove',
     onConstructorPoisoning: 'remove',
     routerOptions: { ignoreTrailingSlash: true },
-    frameworkErrors: (error, request, reply) => answerError(fromFastify(error, maxBodyBytes), request, reply, log),
+    frameworkErrors: (error, request, reply) => answer(fromFastify(error, maxBodyBytes), request, reply),
     clientErrorHandler: answerGarbage,
     http: { headersTimeout: HEADERS_LIMIT_MS },
   });
   app.server.maxConnections = maxConnections;
   // A form or a plain text could come from a page of another site without a preflight request.
   app.removeContentTypeParser('text/plain');
+  takeEmptyBodies(app);
   app.addHook('onRequest', (request, _reply, done) => {
     guard.check(pathOf(request), request.headers);
     done();
   });
   app.setErrorHandler((error: FastifyError, request, reply) =>
-    answerError(fromFastify(error, maxBodyBytes), request, reply, log),
+    answer(fromFastify(error, maxBodyBytes), request, reply),
   );
-  app.setNotFoundHandler((request, reply) => answerError(unknownRoute(app, request), request, reply, log));
+  app.setNotFoundHandler((request, reply) => answer(unknownRoute(app, request), request, reply));
   for (const plugin of plugins) plugin(app);
   return app;
+}
+
+/** Many clients say that they send JSON and then send nothing: no body. A route that needs one says so itself. */
+function takeEmptyBodies(app: FastifyInstance): void {
+  const parse = app.getDefaultJsonParser('remove', 'remove');
+  app.removeContentTypeParser('application/json');
+  app.addContentTypeParser<string>('application/json', { parseAs: 'string' }, (request, body, done) => {
+    if (body.trim() === '') done(null, undefined);
+    else void parse(request, body, done);
+  });
 }
 
 /** What is no HTTP has no reply object; the connection ends with the answer. */
@@ -85,11 +101,19 @@ function pathOf({ url }: FastifyRequest): string {
   return path.length > 1 && path.endsWith('/') ? path.slice(0, -1) : path;
 }
 
-function answerError(error: AppError, request: FastifyRequest, reply: FastifyReply, log: Logger): void {
+function answerError(
+  error: AppError,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  { log, mask }: Required<Pick<AppOptions, 'log' | 'mask'>>,
+): void {
   if (error.status >= 500)
     log.error({ err: error.cause ?? error, method: request.method, route: request.routeOptions.url }, 'request failed');
   if (error.retryable) void reply.header('retry-after', '1');
-  void reply.code(error.status).send(error.toBody());
+  const { detail, errors } = error.toBody();
+  void reply
+    .code(error.status)
+    .send({ detail: mask(detail), ...(errors === undefined ? {} : { errors: mask(errors) }) });
 }
 
 const METHODS = ['GET', 'POST', 'PUT', 'DELETE'] as const;
@@ -109,8 +133,6 @@ function fromFastify(error: FastifyError, maxBodyBytes: number): AppError {
       return AppError.invalidBody('The body must be JSON: send Content-Type: application/json.');
     case 'FST_ERR_BAD_URL':
       return AppError.invalidBody('path: this is no valid percent-encoding.');
-    case 'FST_ERR_CTP_EMPTY_JSON_BODY':
-      return AppError.invalidBody('The body is empty: send a JSON object.');
     case 'FST_ERR_CTP_INVALID_JSON_BODY':
     case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
       return AppError.invalidBody(error.message);

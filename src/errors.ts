@@ -25,6 +25,12 @@ export const ERRORS = {
   ARCHIVE_REFUSED: { status: 422, retryable: false, detail: 'The archive cannot be unpacked' },
   BODY_INVALID: { status: 422, retryable: false, detail: 'Invalid request parameters' },
   MEDIA_TYPE: { status: 422, retryable: false, detail: 'Invalid request parameters' },
+  UPGRADE_REQUIRED: {
+    status: 426,
+    retryable: false,
+    detail:
+      'This is a stream: connect with a WebSocket client, or send Accept: text/event-stream. GET /events answers pages.',
+  },
   SESSION_LIMIT: { status: 429, retryable: true, detail: 'Too many sessions; close one with DELETE /sessions/{lane}' },
   TOO_MANY_ACTIONS: {
     status: 429,
@@ -40,6 +46,11 @@ export const ERRORS = {
   /** V0's file endpoints answer every failure so; the text begins with the status that was meant (V0 §2.5, §2.6). */
   TRANSFER_FAILED: { status: 500, retryable: false, detail: 'The transfer failed' },
   INTERNAL: { status: 500, retryable: false, detail: 'An unexpected error occurred. Please try again later.' },
+  TOO_MANY_SUBSCRIBERS: {
+    status: 503,
+    retryable: true,
+    detail: 'There are too many subscribers (--max-subscribers); try again later',
+  },
   SHUTTING_DOWN: { status: 503, retryable: true, detail: 'The server is shutting down' },
   DISK_FULL: { status: 507, retryable: false, detail: 'No space is left on the device' },
 } as const satisfies Record<string, ErrorSpec>;

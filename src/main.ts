@@ -1,4 +1,5 @@
 import { loadConfig } from './config.ts';
+import { secretsOf } from './sandbox/secrets.ts';
 import { Server } from './server.ts';
 import { createLogger } from './telemetry/logger.ts';
 import { VERSION } from './version.ts';
@@ -14,9 +15,10 @@ async function main(): Promise<void> {
   }
   if (loaded.kind === 'error') fail(2, loaded.message);
   const { config, warnings } = loaded;
-  const log = createLogger(config.logLevel);
+  const secrets = secretsOf(config);
+  const log = createLogger(config.logLevel, secrets);
   for (const warning of warnings) log.warn(warning);
-  const starting = Server.start(config, log);
+  const starting = Server.start(config, log, secrets);
   onSignals(async (signal) => {
     log.info({ signal }, 'stopping');
     await (await starting).stop();

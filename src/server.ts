@@ -45,7 +45,7 @@ import { createFileAccess, type FileAccess } from './sandbox/file-access.ts';
 import { MemoryGuard } from './sandbox/memory-guard.ts';
 import { endProcesses } from './sandbox/processes.ts';
 import { makeRuntimeDir } from './sandbox/runtime-dir.ts';
-import { Secrets } from './sandbox/secrets.ts';
+import { type Secrets, secretsOf } from './sandbox/secrets.ts';
 import type { Logger } from './telemetry/logger.ts';
 import { Metrics, type MetricsSources } from './telemetry/metrics.ts';
 import { ResourceMeter } from './telemetry/resources.ts';
@@ -96,18 +96,23 @@ export class Server {
   #isProbed = false;
   #phase: 'starting' | 'ready' | 'stopping' = 'starting';
 
-  private constructor(config: Config, log: Logger, account: Account, access: FileAccess, events: EventLog) {
+  private constructor(
+    config: Config,
+    log: Logger,
+    secrets: Secrets,
+    account: Account,
+    access: FileAccess,
+    events: EventLog,
+  ) {
     this.#config = config;
     this.#log = log;
     this.#events = events;
     this.#runtimeDir = makeRuntimeDir();
-    this.#secrets = new Secrets(config.secretEnv);
-    this.#secrets.addEnvironment(config.childEnv);
-    for (const key of config.apiKeys) this.#secrets.add(key);
+    this.#secrets = secrets;
     this.#journal = new Journal({
       writer: events,
       secrets: this.#secrets,
-      maxOutputChars: config.limits.maxOutputEventBytes,
+      maxOutputBytes: config.limits.maxOutputEventBytes,
       onOutput: (chars) => this.#metrics.countOutput(chars),
     });
     this.#history = new History(events);
@@ -116,7 +121,7 @@ export class Server {
       ...childEnvironment(config.childEnv, account, account.uid !== process.getuid?.()),
       [markName]: markValue,
     };
-    const bash = new BashExecutor(bashOptions(config, account, this.#env, this.#runtimeDir));
+    const bash = new BashExecutor(bashOptions(config, account, this.#env, this.#runtimeDir, secrets));
     this.#bash = bash;
     this.#files = new FileService({
       ...config.limits,
@@ -154,7 +159,7 @@ export class Server {
    * Listens, then starts what actions need; `/alive` answers 503 until then. Rejects when the address is taken or the account cannot
    * be made, and leaves nothing behind.
    */
-  static async start(config: Config, log: Logger): Promise<Server> {
+  static async start(config: Config, log: Logger, secrets: Secrets = secretsOf(config)): Promise<Server> {
     const warn = (text: string): void => log.warn(text);
     const { username, userId } = config;
     const isSwitching = username !== undefined && config.v0.suToUser;
@@ -163,13 +168,19 @@ export class Server {
     const isSwitched = account.uid !== process.getuid?.();
     if (isSwitched) await prepareWorkingDirectory(config.workingDir, account, config.v0.sandboxGroup, warn);
     const access = await createFileAccess(isSwitched ? account : undefined, config.confine);
+    // What the start itself drops is in the extent that `started` tells.
+    let recordTrim: ((oldest: number) => void) | undefined;
     const events = await EventLog.open({
       ...config.log,
       directory: join(config.stateDir, 'events'),
       onProblem: (text, error) => log.error({ err: error }, text),
-      onTrim: ({ oldest }) => log.info({ oldest }, 'event log trimmed'),
+      onTrim: ({ oldest }) => {
+        log.info({ oldest }, 'event log trimmed');
+        recordTrim?.(oldest);
+      },
     });
-    const server = new Server(config, log, account, access, events);
+    const server = new Server(config, log, secrets, account, access, events);
+    recordTrim = (oldest) => server.#journal.note('trimmed', { oldest });
     try {
       await server.#app.listen({ port: config.port, host: config.host });
     } catch (error) {
@@ -213,6 +224,7 @@ export class Server {
       ...this.#config.limits,
       guard: this.#guard,
       log: this.#log,
+      mask: (text) => this.#secrets.mask(text),
       plugins: [
         aliveRoute(() => this.#phase === 'ready'),
         healthRoute,
@@ -222,9 +234,13 @@ export class Server {
           dispatcher: this.#dispatcher,
           addedActions: this.#addedActions,
           countUnknownArgs: (type, names) => this.#countUnknown(type, names),
+          mask: (text) => this.#secrets.mask(text),
         }),
-        listSessionsRoute(() => this.#executors.flatMap((executor) => executor.sessions())),
-        closeSessionRoute((lane) => this.#closeSession(lane)),
+        listSessionsRoute(() => this.#secrets.maskValue(this.#executors.flatMap((executor) => executor.sessions()))),
+        closeSessionRoute(
+          (lane) => this.#closeSession(lane),
+          (text) => this.#secrets.mask(text),
+        ),
         listActionsRoute(this.#actions),
         getActionRoute(this.#actions),
         cancelActionRoute(this.#dispatcher, this.#actions),
@@ -285,7 +301,9 @@ export class Server {
     try {
       const { openActions, wasClean } = this.#events.recovered;
       await closeInterrupted(openActions, this.#events);
-      await this.#journal.server('started', { version: VERSION, was_clean: wasClean, interrupted: openActions.length });
+      const { oldest } = this.#events.extent;
+      const interrupted = openActions.length;
+      await this.#journal.server('started', { version: VERSION, was_clean: wasClean, interrupted, oldest });
     } catch (error) {
       this.#log.error({ err: error }, 'the event log cannot be written');
     }
@@ -365,7 +383,13 @@ export class Server {
 /** Parts that `/ready` tells of, beside the executors. */
 const SUBSYSTEM_NAMES = ['events', 'jupyter', 'browser', 'vscode', 'mcp', 'agent_skills'];
 
-function bashOptions(config: Config, account: Account, env: Record<string, string>, runtimeDir: string): BashOptions {
+function bashOptions(
+  config: Config,
+  account: Account,
+  env: Record<string, string>,
+  runtimeDir: string,
+  secrets: Secrets,
+): BashOptions {
   const isSwitched = account.uid !== process.getuid?.();
   const owner = isSwitched ? account : undefined;
   return {
@@ -376,6 +400,7 @@ function bashOptions(config: Config, account: Account, env: Record<string, strin
       maxTotalBytes: config.limits.maxOutputTotalBytes,
       owner,
     },
+    secrets,
     username: account.name,
     hostname: hostname().split('.')[0] ?? '',
     silenceSeconds: config.bash.noChangeTimeoutMs / 1000,

@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import type { ActionContext, ActionResult, Executor, SubsystemHealth } from '../../src/dispatch/executor.ts';
 import type { RunAction } from '../../src/protocol/actions.ts';
 import type { SessionInfo } from '../../src/protocol/http.ts';
-import { DEFAULT_METADATA, errorObservation, runObservation } from '../../src/protocol/observations.ts';
+import { refusalObservation } from '../../src/protocol/observations.ts';
 import { existingDirectory, isDirectory } from './directories.ts';
 import { answerDueMs, Session, type SessionOptions } from './session.ts';
 import { Slots } from './slots.ts';
@@ -144,17 +144,8 @@ function missingDirectory(cwd: string): string {
   return `Not run: args.cwd: ${cwd} is not a directory. Create it first, or name another.`;
 }
 
-/** An `error` in answer to a hidden `run` would crash V0's client (V0 §4.1). */
 function refusal({ args }: RunAction, message: string): ActionResult {
-  if (!args.hidden) return { observation: errorObservation(message) };
-  return {
-    observation: runObservation({
-      command: '',
-      content: `ERROR: ${message}`,
-      metadata: DEFAULT_METADATA,
-      hidden: true,
-    }),
-  };
+  return { observation: refusalObservation(message, args.hidden) };
 }
 
 function messageOf(error: unknown): string {

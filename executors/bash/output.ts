@@ -1,4 +1,6 @@
 import { StringDecoder } from 'node:string_decoder';
+import type { SecretByteStream, SecretStream } from '../../src/sandbox/secret-stream.ts';
+import { MAX_SHOWN_BEGINNING_CHARS, type Secrets } from '../../src/sandbox/secrets.ts';
 import { Screen } from './screen.ts';
 import { Spill, type SpillOptions } from './spill.ts';
 
@@ -26,23 +28,36 @@ export interface OutputFile {
   readonly isWhole: boolean;
 }
 
-/** Everything a session's terminal shows: rendered for reports, raw for the file, live for whoever listens. */
+/** Everything a session's terminal shows, without secrets: rendered for reports, raw for the file, live for whoever listens. */
 export class Output {
   readonly #screen = new Screen({ columns: COLUMNS, rows: ROWS, historyLines: HISTORY_LINES });
   readonly #spillOptions: SpillOptions;
+  readonly #secrets: Secrets;
   readonly #flow: { readonly pause: () => void; readonly resume: () => void };
   #spill: Spill | undefined;
   #emit: ((text: string) => void) | undefined;
   /** What came while no action was there to have it; undefined when nothing is to be kept. */
   #held: string | undefined;
   #decoder = new StringDecoder('utf8');
+  /** Secrets are masked where the text is still in one piece: answers and listeners change while a program runs. */
+  #reportMask: SecretStream;
+  #liveMask: SecretStream;
+  #fileMask: SecretByteStream;
   #lastOutputAt = 0;
   #isUnseen = false;
   /** Lines, counted from the start of the command, that reports have covered. */
   #reportedLines = 0;
 
-  constructor(spill: SpillOptions, flow: { readonly pause: () => void; readonly resume: () => void }) {
+  constructor(
+    spill: SpillOptions,
+    secrets: Secrets,
+    flow: { readonly pause: () => void; readonly resume: () => void },
+  ) {
     this.#spillOptions = spill;
+    this.#secrets = secrets;
+    this.#reportMask = secrets.stream();
+    this.#liveMask = secrets.stream();
+    this.#fileMask = secrets.byteStream();
     this.#flow = flow;
   }
 
@@ -50,7 +65,12 @@ export class Output {
   begin(name: string, emit: ((text: string) => void) | undefined, isHidden: boolean): void {
     this.#lastOutputAt = performance.now();
     this.#decoder = new StringDecoder('utf8');
-    if (isHidden) this.#held = undefined;
+    this.#reportMask = this.#secrets.stream();
+    this.#fileMask = this.#secrets.byteStream();
+    if (isHidden) {
+      this.#held = undefined;
+      this.#liveMask = this.#secrets.stream();
+    }
     this.listen(emit);
     this.#spill = isHidden ? undefined : new Spill(this.#spillOptions, `${name}.log`, this.#flow.resume);
   }
@@ -71,6 +91,7 @@ export class Output {
 
   /** The command's last report has been made. */
   end(): void {
+    this.#pass(this.#liveMask.end());
     this.release();
     this.#spill?.close();
     this.#spill = undefined;
@@ -82,9 +103,8 @@ export class Output {
     this.#lastOutputAt = performance.now();
     this.#isUnseen = true;
     this.#screen.write(chunk);
-    if (this.#spill?.add(chunk) === false) this.#flow.pause();
-    if (this.#emit) this.#emitText(this.#decoder.write(chunk), this.#emit);
-    else if (this.#held !== undefined) this.#held = (this.#held + this.#decoder.write(chunk)).slice(-MAX_HELD_CHARS);
+    if (this.#spill && !this.#addToFile(this.#spill, chunk)) this.#flow.pause();
+    if (this.#emit || this.#held !== undefined) this.#pass(this.#liveMask.push(this.#decoder.write(chunk)));
   }
 
   get file(): OutputFile | undefined {
@@ -92,12 +112,19 @@ export class Output {
     return spill?.path === undefined ? undefined : { path: spill.path, bytes: spill.keptBytes, isWhole: spill.isWhole };
   }
 
-  /** What is new since the last report, without the echo of `typed`; blank lines around it are not part of it. */
-  take(typed: string | undefined): OutputPart {
+  /**
+   * What is new since the last report, without the echo of `typed`; blank lines around it are not part of it.
+   * @param isLast whether the command has completed; else an end that may be the beginning of a secret waits for the next report, or if it
+   *   is too short for that, the rest of the secret is masked there
+   */
+  take(typed: string | undefined, isLast: boolean): OutputPart {
     const { text, droppedLines, keptLines } = this.#screen.take();
     const unseen = Math.max(0, droppedLines - this.#reportedLines);
     this.#reportedLines = droppedLines + keptLines;
-    return { text: trimmed(withoutEcho(text, typed)), droppedLines: unseen, keptLines };
+    const fresh = this.#reportMask.push(withoutEcho(text, typed));
+    const rest = isLast ? this.#reportMask.end() : this.#reportMask.giveShort(MAX_SHOWN_BEGINNING_CHARS);
+    if (isLast) this.#spill?.add(this.#fileMask.end());
+    return { text: trimmed(fresh + rest), droppedLines: unseen, keptLines };
   }
 
   /**
@@ -120,6 +147,16 @@ export class Output {
     };
     let timer = setTimeout(check, limitMs);
     return { stop: () => clearTimeout(timer) };
+  }
+
+  /** @returns false when the file cannot keep up */
+  #addToFile(spill: Spill, chunk: Buffer): boolean {
+    return spill.add(spill.isFull ? chunk : this.#fileMask.push(chunk));
+  }
+
+  #pass(text: string): void {
+    if (this.#emit) this.#emitText(text, this.#emit);
+    else if (this.#held !== undefined) this.#held = (this.#held + text).slice(-MAX_HELD_CHARS);
   }
 
   #emitText(text: string, emit: (text: string) => void): void {

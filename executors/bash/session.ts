@@ -7,6 +7,7 @@ import {
   runObservation,
   truncateContent,
 } from '../../src/protocol/observations.ts';
+import type { Secrets } from '../../src/sandbox/secrets.ts';
 import { endProcesses, listProcesses, readProcess, signalProcess } from '../../src/sandbox/processes.ts';
 import { existingDirectory, findPython, logicalDirectory } from './directories.ts';
 import { keyBytes } from './keys.ts';
@@ -20,6 +21,8 @@ import { quote, type ShellReport } from './wire.ts';
 export interface SessionOptions {
   readonly shell: Omit<ShellOptions, 'cwd' | 'preamble' | 'hasStartupFiles' | 'onOutput'>;
   readonly spill: SpillOptions;
+  /** Masked in all output. */
+  readonly secrets: Secrets;
   readonly username: string;
   /** Short host name (`\h`). */
   readonly hostname: string;
@@ -41,6 +44,7 @@ interface Command {
   typed: string | undefined;
   lastKey: string | undefined;
   interrupts: number;
+  isCancelled: boolean;
   settled: Promise<void>;
 }
 
@@ -56,6 +60,8 @@ const CANCEL_STEP_MS = 300;
 const CANCEL_INTERRUPTS = 5;
 /** Exit code of a command that no shell would take (as of one that cannot be executed). */
 const NOT_RUN = 126;
+/** Exit code of a command that C-c ended. */
+const INTERRUPTED = 130;
 /** What a killed program leaves its shell to go on. */
 const KILL_STEP_MS = 300;
 /** The C-c that kills a program which ignored those before. */
@@ -82,7 +88,7 @@ export class Session {
   constructor(options: SessionOptions, cwd: string) {
     this.#options = options;
     this.#cwd = cwd;
-    this.#output = new Output(options.spill, {
+    this.#output = new Output(options.spill, options.secrets, {
       pause: () => this.#shell?.pause(),
       resume: () => this.#shell?.resume(),
     });
@@ -154,7 +160,7 @@ export class Session {
     }
     const refusal = this.#refusal(text, action.args.hidden);
     if (refusal) return refusal;
-    const rest = this.#output.take(command.typed).text;
+    const rest = this.#output.take(command.typed, true).text;
     this.#command = undefined;
     this.#output.end();
     return this.#run(action, text, context, rest);
@@ -181,21 +187,25 @@ export class Session {
       typed: undefined,
       lastKey: undefined,
       interrupts: 0,
+      isCancelled: false,
       settled: Promise.resolve(),
     };
     this.#command = command;
     const isRemembered = !args.hidden && text.length <= MAX_HISTORY_CHARS;
-    command.settled = this.#perform(shell, text, isRemembered).then((outcome) => this.#settle(command, outcome));
+    command.settled = this.#perform(shell, command, text, isRemembered).then((outcome) =>
+      this.#settle(command, outcome),
+    );
     const result = await this.#waitAndReport(command, action, text, context);
     if (earlier === '') return result;
     const { observation } = result;
     return { ...result, observation: { ...observation, content: joinParts(earlier, observation.content) } };
   }
 
-  /** A command that its shell never began is given to a new one, once. */
-  async #perform(shell: Shell, text: string, isRemembered: boolean): Promise<SettledOutcome> {
+  /** A command that its shell never began is given to a new one, once, unless it is because it was cancelled. */
+  async #perform(shell: Shell, command: Command, text: string, isRemembered: boolean): Promise<SettledOutcome> {
     const outcome = await shell.run(text, isRemembered);
     if (outcome.kind !== 'lost') return outcome;
+    if (command.isCancelled) return { kind: 'reported', report: { ...outcome.report, exitCode: INTERRUPTED } };
     shell.kill();
     this.#restartNote = await this.#restart(shell, await shell.exited);
     const again = this.#shell?.isAlive ? await this.#shell.run(text, isRemembered) : outcome;
@@ -255,19 +265,28 @@ export class Session {
 
   /** Interrupts, then TERM, then KILL for what is in the foreground; the shell itself only if nothing else helps. */
   async #cancel(command: Command, label: string, isHidden: boolean): Promise<ActionResult> {
+    command.isCancelled = true;
     const interrupt = (): unknown => this.#shell?.type(Buffer.from('\u0003'));
+    // The terminal has nobody to interrupt between two programs of a loop: then it is the shell's turn.
+    const interruptAgain = (): void => {
+      interrupt();
+      this.#shell?.interrupt();
+    };
     const steps = [
-      // Several times: one may fall between two programs of a loop.
-      ...Array.from({ length: CANCEL_INTERRUPTS }, () => interrupt),
+      interrupt,
+      ...Array.from({ length: CANCEL_INTERRUPTS - 1 }, () => interruptAgain),
       (): void => this.#signalForeground('SIGTERM'),
       (): void => this.#signalForeground('SIGKILL'),
       (): void => this.#shell?.kill(),
     ];
+    let taken = 0;
     for (const step of steps) {
       step();
+      taken += 1;
       if (await settledWithin(command.settled, CANCEL_STEP_MS)) break;
     }
     await command.settled;
+    if (taken > 1) await this.#shell?.echoed();
     return this.#completed(command, label, isHidden, texts.CANCELLED_NOTE);
   }
 
@@ -300,7 +319,7 @@ export class Session {
   async #completed(command: Command, label: string, isHidden: boolean, note: string): Promise<ActionResult> {
     const outcome = command.outcome as SettledOutcome;
     const shell = this.#shell as Shell;
-    const part = this.#output.take(command.typed);
+    const part = this.#output.take(command.typed, true);
     this.#command = undefined;
     const exitCode = outcome.kind === 'reported' ? outcome.report.exitCode : outcome.exitCode;
     let suffix = texts.completedSuffix(exitCode, command.lastKey?.startsWith('C-') ? command.lastKey : undefined);
@@ -321,7 +340,7 @@ export class Session {
   }
 
   #unfinished(command: Command, label: string, suffix: string): ActionResult {
-    const part = this.#output.take(command.typed);
+    const part = this.#output.take(command.typed, false);
     this.#output.release();
     command.typed = undefined;
     const prefix = command.reports > 0 ? texts.BELOW_PREFIX : '';
@@ -333,7 +352,7 @@ export class Session {
 
   #notExecuted(text: string, isHidden: boolean): ActionResult {
     const command = this.#command as Command;
-    const part = this.#output.take(command.typed);
+    const part = this.#output.take(command.typed, false);
     command.typed = undefined;
     const prefix = command.reports > 0 ? texts.BELOW_PREFIX : '';
     command.reports += 1;
@@ -380,7 +399,7 @@ export class Session {
 
   /** Nothing runs, so nothing is interrupted: the answer is what a prompt would give, and the shell is left alone. */
   #keyAtPrompt(key: string, hidden: boolean): ReturnType<typeof runObservation> {
-    const exitCode = key === 'C-c' ? 130 : 0;
+    const exitCode = key === 'C-c' ? INTERRUPTED : 0;
     const metadata = this.#metadata(exitCode, undefined, texts.completedSuffix(exitCode, key), '');
     return runObservation({ command: key, content: '', metadata, hidden });
   }

@@ -1,5 +1,4 @@
 import { execFile } from 'node:child_process';
-import { randomUUID } from 'node:crypto';
 import {
   chownSync,
   closeSync,
@@ -24,8 +23,9 @@ import {
   readProcess,
   signalProcess,
 } from '../../src/sandbox/processes.ts';
+import { Barriers } from './barriers.ts';
 import {
-  barrier,
+  barrierLine,
   commandLine,
   launchArguments,
   ReportReader,
@@ -57,12 +57,15 @@ export type ShellOutcome =
   | { readonly kind: 'reported'; readonly report: ShellReport }
   | { readonly kind: 'ended'; readonly exitCode: number }
   /** Something at the prompt, such as a PROMPT_COMMAND that reads, took the command's line: it was not run. */
-  | { readonly kind: 'lost' };
+  | { readonly kind: 'lost'; readonly report: ShellReport };
 
 /** Start-up files that take longer are interrupted. */
 const STARTUP_LIMIT_MS = 10_000;
 /** After the report, the rest of the output is at most this late, unless something keeps the terminal from passing it on. */
 const BARRIER_LIMIT_MS = 1000;
+/** For the echo of keys that were typed when the command had already ended. */
+const ECHO_LIMIT_MS = 200;
+const ECHO_ATTEMPTS = 3;
 /** When the shell is looked at to see whether it is back at its prompt without having reported: soon, then more rarely (one look costs microseconds). */
 const FIRST_LOOK_MS = 10;
 const LAST_LOOK_MS = 250;
@@ -79,7 +82,6 @@ const MAX_EXPORTS_BYTES = 4 * 1024 * 1024;
 
 interface Running {
   readonly token: string;
-  readonly barrier: Buffer;
   readonly isCommand: boolean;
   readonly finish: (outcome: ShellOutcome) => void;
   report: ShellReport | undefined;
@@ -103,7 +105,9 @@ export class Shell {
   #inputBytes = 0;
   #isWriting = false;
   #running: Running | undefined;
-  #held: Buffer | undefined;
+  readonly #barriers = new Barriers();
+  /** Waits for a barrier of its own. */
+  #echoes: { readonly token: string; readonly seen: () => void } | undefined;
   #status = 0;
   #hasTypeAhead = false;
   #exit: number | undefined;
@@ -173,7 +177,7 @@ export class Shell {
 
   /** Runs a command; its output has all gone to `onOutput` when this resolves. Never rejects. */
   run(command: string, isRemembered: boolean): Promise<ShellOutcome> {
-    const token = randomUUID().replaceAll('-', '');
+    const token = this.#barriers.newToken();
     const hasTypeAhead = this.#hasTypeAhead;
     this.#hasTypeAhead = false;
     return this.#await(token, commandLine(command, { token, status: this.#status, isRemembered, hasTypeAhead }));
@@ -188,6 +192,16 @@ export class Shell {
     this.#writeInput();
     this.#lookSoon();
     return true;
+  }
+
+  /**
+   * Resolves when what the terminal echoes of typed keys has gone to `onOutput`, while no command runs: keys that came too late for a
+   * command would show in the output of the next one.
+   */
+  async echoed(): Promise<void> {
+    for (let attempt = 0; attempt < ECHO_ATTEMPTS && this.isAlive; attempt += 1) {
+      if (await this.#isEchoed()) return;
+    }
   }
 
   /** The process group that owns the terminal, undefined when it is the shell's own. */
@@ -205,6 +219,11 @@ export class Shell {
     this.#pty.resume();
   }
 
+  /** Interrupts bash itself: a loop ends with the program that runs in it. */
+  interrupt(): void {
+    signalProcess(this.pid, 'SIGINT');
+  }
+
   /** Ends bash itself at once; what it started may live on. */
   kill(): void {
     signalProcess(this.pid, 'SIGKILL');
@@ -214,7 +233,7 @@ export class Shell {
     const lines = setupLines(this.#options);
     const interrupt = setTimeout(() => this.type(Buffer.from('\u0003')), STARTUP_LIMIT_MS);
     const kill = setTimeout(() => this.kill(), 2 * STARTUP_LIMIT_MS);
-    const token = randomUUID().replaceAll('-', '');
+    const token = this.#barriers.newToken();
     const outcome = await this.#await(token, lines + reportLine(token, true), false);
     clearTimeout(interrupt);
     clearTimeout(kill);
@@ -234,7 +253,6 @@ export class Shell {
       };
       const running: Running = {
         token,
-        barrier: barrier(token),
         isCommand,
         finish,
         report: undefined,
@@ -249,6 +267,21 @@ export class Shell {
     });
   }
 
+  /** False when an interrupt that came late has thrown the question away. */
+  #isEchoed(): Promise<boolean> {
+    const token = this.#barriers.newToken();
+    return new Promise((resolve) => {
+      const finish = (isSeen: boolean): void => {
+        clearTimeout(timer);
+        this.#echoes = undefined;
+        resolve(isSeen);
+      };
+      const timer = setTimeout(() => finish(false), ECHO_LIMIT_MS);
+      this.#echoes = { token, seen: () => finish(true) };
+      this.#commands.write(barrierLine(token));
+    });
+  }
+
   #tell(lines: string): void {
     this.#options.onOutput(Buffer.from(lines.replaceAll('\n', '\r\n')));
   }
@@ -258,39 +291,33 @@ export class Shell {
     const running = this.#running;
     if (!running || !report) return;
     if (running.isCommand && this.#reader.begun !== running.token) {
-      running.finish({ kind: 'lost' });
+      running.finish({ kind: 'lost', report });
       return;
     }
     running.report = report;
     clearTimeout(running.timer);
     if (running.isBarrierSeen) running.finish({ kind: 'reported', report });
-    else running.timer = setTimeout(() => this.#finishWithoutBarrier(running, report), BARRIER_LIMIT_MS);
-  }
-
-  #finishWithoutBarrier(running: Running, report: ShellReport): void {
-    this.#release();
-    running.finish({ kind: 'reported', report });
+    else running.timer = setTimeout(() => running.finish({ kind: 'reported', report }), BARRIER_LIMIT_MS);
   }
 
   #onOutput(chunk: Buffer): void {
+    let isBehind = false;
+    for (const part of this.#barriers.split(chunk)) {
+      if (typeof part === 'string') isBehind = this.#onBarrier(part) || isBehind;
+      else if (isBehind) this.#afterBarrier(part);
+      else this.#options.onOutput(part);
+    }
+  }
+
+  /** @returns whether the running command's output is complete with it */
+  #onBarrier(token: string): boolean {
+    if (token === this.#echoes?.token) this.#echoes.seen();
     const running = this.#running;
-    const bytes = this.#held ? Buffer.concat([this.#held, chunk]) : chunk;
-    this.#held = undefined;
-    if (!running || running.isBarrierSeen) {
-      this.#options.onOutput(bytes);
-      return;
-    }
-    const at = bytes.indexOf(running.barrier);
-    if (at < 0) {
-      this.#passOn(bytes, partialMatch(bytes, running.barrier));
-      return;
-    }
-    if (at > 0) this.#options.onOutput(bytes.subarray(0, at));
+    if (token !== running?.token || running.isBarrierSeen) return false;
     running.isBarrierSeen = true;
     const { report } = running;
     if (report) running.finish({ kind: 'reported', report });
-    const rest = bytes.subarray(at + running.barrier.length);
-    if (rest.length > 0) this.#afterBarrier(rest);
+    return true;
   }
 
   /** Output behind the barrier belongs to what comes next; it must not be seen before the report is. */
@@ -299,22 +326,12 @@ export class Shell {
     else this.#options.onOutput(rest);
   }
 
-  #passOn(bytes: Buffer, heldBytes: number): void {
-    if (heldBytes > 0) this.#held = bytes.subarray(bytes.length - heldBytes);
-    if (heldBytes < bytes.length)
-      this.#options.onOutput(heldBytes > 0 ? bytes.subarray(0, bytes.length - heldBytes) : bytes);
-  }
-
-  #release(): void {
-    if (this.#held) this.#options.onOutput(this.#held);
-    this.#held = undefined;
-  }
-
   #onExit(exitCode: number): number {
     this.#exit = exitCode;
     this.#lastExports = readAll(this.#exports);
     closeSync(this.#exports);
-    this.#release();
+    const rest = this.#barriers.rest();
+    if (rest) this.#options.onOutput(rest);
     this.#commands.destroy();
     this.#reports.destroy();
     this.#input.length = 0;
@@ -446,14 +463,4 @@ function giveTerminal(pty: IPty, uid: number, gid: number): void {
 
 function terminalDescriptor(pty: IPty): number {
   return (pty as IPty & { readonly fd: number }).fd;
-}
-
-/** Length of the longest end of `bytes` that may be the beginning of `pattern`. */
-function partialMatch(bytes: Buffer, pattern: Buffer): number {
-  const from = Math.max(0, bytes.length - pattern.length + 1);
-  for (let at = bytes.indexOf(0x1b, from); at >= 0; at = bytes.indexOf(0x1b, at + 1)) {
-    const tail = bytes.subarray(at);
-    if (pattern.subarray(0, tail.length).equals(tail)) return tail.length;
-  }
-  return 0;
 }

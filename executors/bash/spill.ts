@@ -47,6 +47,11 @@ export class Spill {
     return this.#acceptedBytes;
   }
 
+  /** Whether no more is kept. */
+  get isFull(): boolean {
+    return this.#isBroken || this.#isClosed || this.#acceptedBytes >= this.#options.maxFileBytes;
+  }
+
   get isWhole(): boolean {
     return this.#acceptedBytes === this.totalBytes;
   }
@@ -55,7 +60,7 @@ export class Spill {
   add(chunk: Buffer): boolean {
     this.totalBytes += chunk.length;
     const room = this.#options.maxFileBytes - this.#acceptedBytes;
-    if (this.#isBroken || this.#isClosed || room <= 0) return true;
+    if (this.isFull || chunk.length === 0) return true;
     const kept = chunk.length > room ? chunk.subarray(0, room) : chunk;
     this.#acceptedBytes += kept.length;
     this.#queue.push(kept);

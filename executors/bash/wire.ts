@@ -142,15 +142,14 @@ export function reportLine(token: string, hasExports = false): string {
   const keepExports = hasExports ? `\\builtin declare -px >|/proc/self/fd/${EXPORTS_FD}; ` : '';
   const fields = '"$?" "${!-}" "${PWD-}" "$-" "${PATH-}"';
   const report = `\\builtin printf '${token}\\000%s\\000%s\\000%s\\000%s\\000%s\\000' ${fields} >&${REPORT_FD}`;
-  const barrierText = `\\builtin printf '\\e]${token}\\a' >&${TERMINAL_FD}`;
   // What bash would tell at its prompt, where nobody sees it.
   const jobs = `\\builtin jobs -n >&${REPORT_FD}; \\builtin printf '\\000' >&${REPORT_FD}`;
-  return `${report}; ${jobs}; ${keepExports}${barrierText}\n`;
+  return `${report}; ${jobs}; ${keepExports}${barrierLine(token)}`;
 }
 
-/** The bytes on the terminal after which no output of the command follows. */
-export function barrier(token: string): Buffer {
-  return Buffer.from(`\u001b]${token}\u0007`, 'latin1');
+/** Writes the bytes to the terminal after which no output of the command follows. */
+export function barrierLine(token: string): string {
+  return `\\builtin printf '\\e]${token}\\a' >&${TERMINAL_FD}\n`;
 }
 
 /** Takes the report pipe's text apart. */

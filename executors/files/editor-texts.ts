@@ -12,6 +12,7 @@ export const MARKDOWN_NOTICE =
   '<response clipped><NOTE>Due to the max output limit, only part of this file has been shown to you. Please use Python libraries to view the entire file or search for specific content within the file.</NOTE>';
 export const DIRECTORY_NOTICE =
   '<response clipped><NOTE>Due to the max output limit, only part of this directory has been shown to you. You should use `ls -la` instead to view large directories incrementally.</NOTE>';
+const NOTICES = [TEXT_NOTICE, MARKDOWN_NOTICE, DIRECTORY_NOTICE];
 
 const REVIEW = 'Review the changes and make sure they are as expected';
 export const REVIEW_REPLACED = `${REVIEW}. Edit the file again if necessary.`;
@@ -60,6 +61,12 @@ export function clip(text: string, notice: string): string {
   for (let passed = 0; passed < MAX_SNIPPET_CODE_POINTS && end < text.length; passed += 1)
     end += (text.codePointAt(end) ?? 0) > 0xffff ? 2 : 1;
   return end >= text.length ? text : text.slice(0, end) + notice;
+}
+
+/** Takes secrets out of what stands before the notice of a cut: one may have been cut in two. */
+export function maskBeforeNotice(output: string, mask: (text: string, isCut: boolean) => string): string {
+  const at = NOTICES.map((notice) => output.lastIndexOf(notice)).find((found) => found >= 0);
+  return at === undefined ? output : mask(output.slice(0, at), true) + output.slice(at);
 }
 
 /** A list as Python prints it. */

@@ -13,6 +13,7 @@ import { codeOf, faultText } from '../../src/sandbox/file-faults.ts';
 import type { Pin } from '../../src/sandbox/pin.ts';
 import { isBinary } from './binary.ts';
 import { Editor, VIEWABLE_EXTENSIONS } from './editor.ts';
+import { maskBeforeNotice } from './editor-texts.ts';
 import type { KeyedLocks } from './locks.ts';
 import { mediaTypeOf, readDataUrl, readLines } from './read.ts';
 import { readHead } from './text-file.ts';
@@ -46,8 +47,8 @@ export class FilesExecutor implements Executor<'read' | 'write' | 'edit'> {
 
   async start(): Promise<void> {}
 
-  async execute(action: FileAction, { signal }: ActionContext): Promise<ActionResult> {
-    return { observation: await this.#observe(action, signal) };
+  async execute(action: FileAction, context: ActionContext): Promise<ActionResult> {
+    return { observation: await this.#observe(action, context) };
   }
 
   health(): SubsystemHealth {
@@ -64,14 +65,14 @@ export class FilesExecutor implements Executor<'read' | 'write' | 'edit'> {
 
   async stop(): Promise<void> {}
 
-  #observe(action: FileAction, signal: AbortSignal): Promise<Observation> {
+  #observe(action: FileAction, { signal, mask }: ActionContext): Promise<Observation> {
     switch (action.action) {
       case 'read':
-        return action.args.impl_source === 'oh_aci' ? this.#view(action) : this.#read(action, signal);
+        return action.args.impl_source === 'oh_aci' ? this.#view(action, mask) : this.#read(action, signal);
       case 'write':
         return this.#write(action);
       case 'edit':
-        return this.#edit(action);
+        return this.#edit(action, mask);
     }
   }
 
@@ -100,10 +101,12 @@ export class FilesExecutor implements Executor<'read' | 'write' | 'edit'> {
     return readLines(access, pin, path, { start, end, signal });
   }
 
-  async #view({ args }: ReadAction): Promise<Observation> {
+  async #view({ args }: ReadAction, mask: ActionContext['mask']): Promise<Observation> {
     const { path, view_range: viewRange } = args;
     if (await this.#isUnviewable(path)) return errorObservation(BINARY_TEXT);
-    const content = await this.#editor.view(path, viewRange).then(({ output }) => output, editorFault);
+    const content = await this.#editor
+      .view(path, viewRange)
+      .then(({ output }) => maskBeforeNotice(output, mask), editorFault);
     return readObservation({ path, content, implSource: 'oh_aci' });
   }
 
@@ -133,13 +136,13 @@ export class FilesExecutor implements Executor<'read' | 'write' | 'edit'> {
     }
   }
 
-  async #edit({ args }: EditAction): Promise<Observation> {
+  async #edit({ args }: EditAction, mask: ActionContext['mask']): Promise<Observation> {
     const { path, old_str: oldStr, new_str: newStr } = args;
     if (args.impl_source === 'llm_based_edit') return errorObservation(LLM_EDIT_TEXT);
     const { output, diff } = await this.#editor
       .edit(path, args)
       .catch((error: unknown) => ({ output: editorFault(error), diff: '' }));
-    return editObservation({ path, content: output, oldStr, newStr, diff });
+    return editObservation({ path, content: maskBeforeNotice(output, mask), oldStr, newStr, diff });
   }
 
   #resolve(path: string): string {

@@ -60,7 +60,7 @@ export class Actions {
       action_id: id,
       action: call.isHidden ? { action: action.action, args: { hidden: true } } : this.#secrets.maskValue(action),
       status,
-      lane: lane ?? null,
+      lane: lane === undefined ? null : this.#secrets.mask(lane),
       created: created.toISOString(),
       started: started?.toISOString() ?? null,
       finished: finished?.toISOString() ?? null,

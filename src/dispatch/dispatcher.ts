@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import type { Action } from '../protocol/actions.ts';
-import { DEFAULT_METADATA, errorObservation, runObservation } from '../protocol/observations.ts';
+import { errorObservation, refusalObservation } from '../protocol/observations.ts';
 import { abort, type Call, type IdempotencyKey } from './call.ts';
 import type { ActionContext, ActionResult, AnyExecutor } from './executor.ts';
 import type { History } from './history.ts';
@@ -272,7 +272,13 @@ export class Dispatcher {
   #context(call: Call, arrivedAt: number): ActionContext {
     const { journal } = this.#options;
     const emit = call.isHidden ? undefined : (text: string): void => journal.output(call, text);
-    return { actionId: call.id, signal: call.controller.signal, arrivedAt, emit };
+    return {
+      actionId: call.id,
+      signal: call.controller.signal,
+      arrivedAt,
+      mask: (text, isCut) => journal.mask(text, isCut),
+      emit,
+    };
   }
 }
 
@@ -324,17 +330,8 @@ function isHidden(action: Action): boolean {
   return action.action === 'run' && action.args.hidden;
 }
 
-/** An `error` in answer to a hidden `run` would crash V0's client (V0 §4.1). */
 function refusal({ isHidden: hidden }: Call, message: string): ActionResult {
-  if (!hidden) return { observation: errorObservation(message) };
-  return {
-    observation: runObservation({
-      command: '',
-      content: `ERROR: ${message}`,
-      metadata: DEFAULT_METADATA,
-      hidden: true,
-    }),
-  };
+  return { observation: refusalObservation(message, hidden) };
 }
 
 function lostReply(actionId: string): Reply {

@@ -9,6 +9,11 @@ export interface ActionContext {
   readonly signal: AbortSignal;
   /** `performance.now()` of the moment the action arrived, for limits that count from there. */
   readonly arrivedAt: number;
+  /**
+   * Takes secrets out of a text. It is needed before a text is cut, or with `isCut` for what stands before the cut: half a secret would not be
+   * found later. All else is masked on its way out.
+   */
+  readonly mask: (text: string, isCut?: boolean) => string;
   /** Live output, in order; undefined when nobody listens or the action is hidden. */
   readonly emit: ((text: string) => void) | undefined;
 }

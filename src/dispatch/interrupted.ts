@@ -5,17 +5,18 @@ import { DEFAULT_METADATA, errorObservation, type Observation, runObservation } 
 export interface InterruptedLog {
   load(seq: number): Promise<LoggedEvent | undefined>;
   append(event: NewEvent): number;
-  flush(): Promise<void>;
 }
 
 const TEXT = 'The server ended while this action ran or waited: it was interrupted, and how far it came is not known.';
 
-/** Gives every action that the last run left open its observation: `interrupted`. It is never run again. */
+/**
+ * Gives every action that the last run left open its observation: `interrupted`. It is never run again. What is appended waits where the disk
+ * takes nothing now.
+ */
 export async function closeInterrupted(
   open: readonly { readonly action_id: string; readonly seq: number }[],
   log: InterruptedLog,
 ): Promise<void> {
-  if (open.length === 0) return;
   for (const { action_id: actionId, seq } of open) {
     const begun = await log.load(seq);
     log.append({
@@ -27,7 +28,6 @@ export async function closeInterrupted(
       duration_ms: 0,
     });
   }
-  await log.flush();
 }
 
 /** A `run` gets its own kind: an `error` in answer to a hidden one would crash V0's client (V0 §4.1). */

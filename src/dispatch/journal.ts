@@ -1,6 +1,8 @@
+import { StringDecoder } from 'node:string_decoder';
 import type { NewEvent } from '../events/types.ts';
 import type { Action } from '../protocol/actions.ts';
-import type { SecretStream, Secrets } from '../sandbox/secrets.ts';
+import type { SecretStream } from '../sandbox/secret-stream.ts';
+import type { Secrets } from '../sandbox/secrets.ts';
 import type { Call } from './call.ts';
 import type { ActionResult } from './executor.ts';
 
@@ -15,8 +17,8 @@ export interface EventWriter {
 export interface JournalOptions {
   readonly writer: EventWriter;
   readonly secrets: Secrets;
-  /** Live output of one action that is kept, in characters; the rest is only in the output file. */
-  readonly maxOutputChars: number;
+  /** Live output of one action that is kept, in bytes of UTF-8; the rest is only in the output file. */
+  readonly maxOutputBytes: number;
   /** Called with the characters of each piece of live output. */
   readonly onOutput?: (chars: number) => void;
 }
@@ -30,7 +32,7 @@ interface LiveOutput {
   readonly call: Call;
   readonly mask: SecretStream;
   text: string;
-  totalChars: number;
+  totalBytes: number;
   timer: NodeJS.Timeout | undefined;
 }
 
@@ -51,23 +53,30 @@ export class Journal {
     const seq = writer.append({
       kind: 'action',
       action_id: call.id,
-      ...(call.lane === undefined ? {} : { lane: call.lane }),
-      source: typeof action.source === 'string' ? action.source : 'agent',
+      ...this.#laneOf(call),
+      source: typeof action.source === 'string' ? secrets.mask(action.source) : 'agent',
       action: call.isHidden ? withoutText(action) : secrets.maskValue(action),
       ...(call.idempotency === undefined ? {} : { idempotency: call.idempotency }),
     });
     await writer.flush(seq);
   }
 
+  /** As {@link Secrets.mask}. */
+  mask(text: string, isCut = false): string {
+    return this.#options.secrets.mask(text, isCut);
+  }
+
   /** Live output; never waits. */
   output(call: Call, text: string): void {
     const live = this.#outputs.get(call.id) ?? this.#open(call);
-    if (live.totalChars >= this.#options.maxOutputChars) return;
+    const room = this.#options.maxOutputBytes - live.totalBytes;
+    if (room <= 0) return;
     this.#options.onOutput?.(text.length);
-    const room = this.#options.maxOutputChars - live.totalChars;
-    live.totalChars += text.length;
-    live.text += live.mask.push(text.slice(0, wholeCharacters(text, room)));
-    if (live.totalChars >= this.#options.maxOutputChars) {
+    const bytes = Buffer.byteLength(text);
+    live.totalBytes += bytes;
+    live.text += live.mask.push(bytes <= room ? text : firstBytes(text, room));
+    if (bytes >= room) {
+      // What waits may be the beginning of a secret, and its rest will not be seen.
       this.#emit(live);
       this.#append(live, { text: '', truncated: true });
       return;
@@ -89,7 +98,7 @@ export class Journal {
     const seq = writer.append({
       kind: 'observation',
       action_id: call.id,
-      ...(call.lane === undefined ? {} : { lane: call.lane }),
+      ...this.#laneOf(call),
       status: call.status,
       started: (call.started ?? call.created).toISOString(),
       observation:
@@ -103,14 +112,23 @@ export class Journal {
     return masked;
   }
 
-  /** A transition of the server itself. */
-  async server(event: string, details: Readonly<Record<string, unknown>> = {}): Promise<void> {
+  /** Something about the server itself that nobody waits for. */
+  note(event: string, details: Readonly<Record<string, unknown>> = {}): void {
     this.#options.writer.append({ kind: 'server', event, ...details });
+  }
+
+  /** A transition of the server itself; resolves when it is on disk. */
+  async server(event: string, details: Readonly<Record<string, unknown>> = {}): Promise<void> {
+    this.note(event, details);
     await this.#options.writer.flush();
   }
 
+  #laneOf({ lane }: Call): { readonly lane?: string } {
+    return lane === undefined ? {} : { lane: this.mask(lane) };
+  }
+
   #open(call: Call): LiveOutput {
-    const live: LiveOutput = { call, mask: this.#options.secrets.stream(), text: '', totalChars: 0, timer: undefined };
+    const live: LiveOutput = { call, mask: this.#options.secrets.stream(), text: '', totalBytes: 0, timer: undefined };
     this.#outputs.set(call.id, live);
     return live;
   }
@@ -118,7 +136,7 @@ export class Journal {
   #close(call: Call): void {
     const live = this.#outputs.get(call.id);
     if (!live) return;
-    live.text += live.mask.end();
+    if (live.totalBytes < this.#options.maxOutputBytes) live.text += live.mask.end();
     this.#emit(live);
     this.#outputs.delete(call.id);
   }
@@ -139,7 +157,7 @@ export class Journal {
     this.#options.writer.append({
       kind: 'output',
       action_id: call.id,
-      ...(call.lane === undefined ? {} : { lane: call.lane }),
+      ...this.#laneOf(call),
       ...payload,
     });
   }
@@ -155,6 +173,11 @@ function wholeCharacters(text: string, limit: number): number {
   const end = Math.min(text.length, limit);
   const isPairSplit = end < text.length && (text.charCodeAt(end - 1) & 0xfc00) === 0xd800;
   return isPairSplit ? end - 1 : end;
+}
+
+/** Whole characters of at most so many bytes. */
+function firstBytes(text: string, bytes: number): string {
+  return new StringDecoder('utf8').write(Buffer.from(text).subarray(0, bytes));
 }
 
 function withoutText(action: Action): object {

@@ -84,7 +84,9 @@ export class EventLog implements EventReader {
     const lock = await acquireLock(options.directory);
     try {
       const recovered = await recover(options.directory, (text, error) => options.onProblem?.(text, error));
-      return new EventLog(options, lock, recovered);
+      const log = new EventLog(options, lock, recovered);
+      await log.#saveGeneration();
+      return log;
     } catch (error) {
       await lock.release();
       throw error;
@@ -116,6 +118,11 @@ export class EventLog implements EventReader {
     this.recovered = { openActions: this.#store.index.open(), cutBytes, wasClean };
     this.#store.trim();
     this.#trimTimer = setInterval(() => this.#store.trim(), TRIM_INTERVAL_MS).unref();
+  }
+
+  /** On a full disk it is tried again with each write; reading needs no file. */
+  async #saveGeneration(): Promise<void> {
+    await this.#store.saveGeneration().catch((error: unknown) => this.#reportState(error as Error));
   }
 
   /**

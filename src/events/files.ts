@@ -32,6 +32,12 @@ export function hasCode(error: unknown, ...codes: string[]): boolean {
   return error instanceof Error && 'code' in error && codes.includes(String(error.code));
 }
 
+/** The same error with the path in it: the system names none when a write fails. */
+export function withPath(error: unknown, file: string): unknown {
+  if (error instanceof Error && !error.message.includes(file)) error.message += ` '${file}'`;
+  return error;
+}
+
 /** The result, or undefined when there is no such file. */
 export async function ifExists<T>(result: Promise<T>): Promise<T | undefined> {
   try {

@@ -1,9 +1,12 @@
-import { randomUUID } from 'node:crypto';
-import { link, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises';
+import { randomBytes } from 'node:crypto';
+import { lstat, readdir, readFile, readlink, rename, rm, symlink } from 'node:fs/promises';
 import path from 'node:path';
 import { hasCode, ifExists } from './files.ts';
 
 const LOCK = 'lock';
+/** Process id, its start time, the first part of the boot id, nonce. */
+const HOLDER = /^(\d+):(\d*):([\da-f]*):([\w-]+)$/;
+const NONCE_BYTES = 8;
 const LEFT_OVER = /^lock\..+\.(new|claim)$/;
 
 /** Another server that lives holds the directory. */
@@ -28,14 +31,14 @@ interface Holder {
 }
 
 /**
- * Takes the lock of a directory. Every file appears whole, by link(2) or rename(2). A dead holder's lock may be replaced only by
- * whoever creates the claim named after its nonce, and only while it is still that lock: so one of many starters wins. A
- * claimant that died is replaced in the same way. The living are never displaced.
+ * Takes the lock of a directory. The lock is a symbolic link that leads nowhere: it appears whole and for one of many starters, and a short
+ * one needs no block of a disk that may be full. A dead holder's lock may be replaced only by whoever creates the claim named after its
+ * nonce, and only while it is still that lock: so one of many starters wins. A claimant that died is replaced in the same way. The living
+ * are never displaced.
  */
 export async function acquireLock(directory: string): Promise<{ release(): Promise<void> }> {
-  const mine: Holder = { ...(await identify()), nonce: randomUUID() };
+  const mine: Holder = { ...(await identify()), nonce: randomBytes(NONCE_BYTES).toString('hex') };
   const newFile = path.join(directory, `lock.${mine.nonce}.new`);
-  await writeFile(newFile, JSON.stringify(mine), { mode: 0o600 });
   try {
     while (!(await tryAcquire(directory, mine, newFile)));
     await removeLeftOvers(directory);
@@ -48,7 +51,7 @@ export async function acquireLock(directory: string): Promise<{ release(): Promi
 /** False: the situation has changed meanwhile, try again. */
 async function tryAcquire(directory: string, mine: Holder, newFile: string): Promise<boolean> {
   const lockFile = path.join(directory, LOCK);
-  if (await tryLink(newFile, lockFile)) return true;
+  if (await tryCreate(mine, lockFile)) return true;
   const holder = await readHolder(lockFile);
   if (!holder) return false;
   await assertDead(directory, holder, mine);
@@ -56,20 +59,23 @@ async function tryAcquire(directory: string, mine: Holder, newFile: string): Pro
   for (let displaced: Holder | undefined = holder; ;) {
     const claim: string = path.join(directory, `lock.${displaced.nonce}.claim`);
     claims.push(claim);
-    if (await tryLink(newFile, claim)) break;
+    if (await tryCreate(mine, claim)) break;
     displaced = await readHolder(claim);
     if (!displaced) return false;
     await assertDead(directory, displaced, mine);
   }
   const isStillTheirs = (await readHolder(lockFile))?.nonce === holder.nonce;
-  if (isStillTheirs) await rename(newFile, lockFile);
+  if (isStillTheirs) {
+    await tryCreate(mine, newFile);
+    await rename(newFile, lockFile);
+  }
   for (const claim of isStillTheirs ? claims : claims.slice(-1)) await rm(claim, { force: true });
   return isStillTheirs;
 }
 
-async function tryLink(from: string, to: string): Promise<boolean> {
+async function tryCreate(holder: Holder, file: string): Promise<boolean> {
   try {
-    await link(from, to);
+    await symlink(encode(holder), file);
     return true;
   } catch (error) {
     if (hasCode(error, 'EEXIST')) return false;
@@ -77,17 +83,20 @@ async function tryLink(from: string, to: string): Promise<boolean> {
   }
 }
 
+/** Under 60 bytes: file systems keep that much of a link in its inode. */
+function encode({ pid, startTime, bootId, nonce }: Holder): string {
+  return [pid, startTime ?? '', bootId ?? '', nonce].join(':');
+}
+
 async function readHolder(file: string): Promise<Holder | undefined> {
-  const text = await ifExists(readFile(file, 'utf8'));
+  const info = await ifExists(lstat(file));
+  if (!info) return undefined;
+  // Whatever is no lock of ours belongs to no process.
+  const text = info.isSymbolicLink() ? await ifExists(readlink(file)) : '';
   if (text === undefined) return undefined;
-  try {
-    const holder = JSON.parse(text) as Holder;
-    if (typeof holder.pid === 'number' && /^[\w-]+$/.test(holder.nonce)) return holder;
-  } catch {
-    // A machine that crashed left an empty file: its process is gone too.
-  }
-  const { ino } = await stat(file);
-  return { pid: 0, startTime: undefined, bootId: undefined, nonce: `inode-${ino}` };
+  const [, pid, startTime, bootId, nonce] = HOLDER.exec(text) ?? [];
+  if (nonce === undefined) return { pid: 0, startTime: undefined, bootId: undefined, nonce: `inode-${info.ino}` };
+  return { pid: Number(pid), startTime: startTime || undefined, bootId: bootId || undefined, nonce };
 }
 
 async function assertDead(directory: string, holder: Holder, mine: Holder): Promise<void> {
@@ -96,7 +105,7 @@ async function assertDead(directory: string, holder: Holder, mine: Holder): Prom
 
 async function identify(): Promise<Omit<Holder, 'nonce'>> {
   const bootId = await readFile('/proc/sys/kernel/random/boot_id', 'utf8').catch(() => undefined);
-  return { pid: process.pid, startTime: await startTimeOf(process.pid), bootId: bootId?.trim() };
+  return { pid: process.pid, startTime: await startTimeOf(process.pid), bootId: bootId?.split('-')[0] };
 }
 
 async function isAlive(holder: Holder, bootId: string | undefined): Promise<boolean> {

@@ -1,19 +1,20 @@
-import { randomUUID } from 'node:crypto';
 import { open, readdir, readFile, rm, stat, truncate, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { keepAside, MAX_ASIDE_BYTES, setAside, trimAside } from './aside.ts';
 import { BlobStore } from './blob-store.ts';
-import { firstSeqOf, ifExists, INDEX_NAME, indexName, SEGMENT_NAME } from './files.ts';
+import { firstSeqOf, INDEX_NAME, indexName, SEGMENT_NAME } from './files.ts';
+import { type Generations, newGeneration, readGenerations } from './generation.ts';
 import { parseHead, parseKey } from './record.ts';
 import { decodeHeader, HEADER_BYTES, SEGMENT_VERSION, walkRecords, type SegmentHeader } from './segment.ts';
 import { decodeIndex, encodeIndex, Segment } from './segment-index.ts';
+import { isTornWrite } from './torn.ts';
 
-const GENERATION = 'generation';
-const UUID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/;
 const SCAN_CHUNK_BYTES = 1024 * 1024;
 
 export interface Recovered {
-  readonly generation: string;
+  readonly generations: Generations;
+  /** Whether they stand in their file. */
+  readonly isGenerationSaved: boolean;
   /** Oldest first, contiguous, none empty. */
   readonly segments: Segment[];
   readonly cutBytes: number;
@@ -27,6 +28,8 @@ interface Candidate {
   readonly first: number;
   readonly name: string;
   readonly size: number;
+  /** It had been longer when the log was closed. */
+  readonly isCut: boolean;
   /** From its `.idx`, if that is sound. */
   readonly index: Segment | undefined;
   readonly header: SegmentHeader | undefined;
@@ -42,15 +45,21 @@ export async function recover(directory: string, onProblem: OnProblem): Promise<
       throw new Error(`${path.join(directory, name)} was written by a newer version of actiond; it is left alone.`);
     }
   }
-  const stored = await readGeneration(directory);
+  const stored = await readGenerations(directory);
   const known = findGeneration(candidates, stored);
-  const recovery = new Recovery(directory, known, onProblem);
+  const accepted = new Set([known, ...(stored && known === stored.current ? stored.former : [])]);
+  const recovery = new Recovery(directory, accepted, onProblem);
   const segments = await recovery.chain(candidates);
   // Seqs of a generation are never given twice to what somebody may have read.
   const hadEvents = recovery.hasLost || candidates.some(({ first }) => first > 1);
-  const generation = known === undefined || (segments.length === 0 && hadEvents) ? randomUUID() : known;
-  if (generation !== stored) await writeFile(path.join(directory, GENERATION), `${generation}\n`, { mode: 0o600 });
+  const isNew = known === undefined || recovery.hasLostNewest || (segments.length === 0 && hadEvents);
+  const current = isNew ? newGeneration() : known;
   const kept = new Set(segments.map(({ first }) => first));
+  const former = new Set(
+    candidates.flatMap(({ first, header }) => (kept.has(first) && header ? header.generation : [])),
+  );
+  former.delete(current);
+  const generations = { current, former: [...former] };
   for (const name of names) {
     if (INDEX_NAME.test(name) && !kept.has(firstSeqOf(name))) await rm(path.join(directory, name), { force: true });
   }
@@ -58,26 +67,29 @@ export async function recover(directory: string, onProblem: OnProblem): Promise<
   await new BlobStore(directory).keepOnly(blobs);
   if (recovery.hasLost) await trimAside(directory, MAX_ASIDE_BYTES);
   const wasClean = !recovery.hasLost && (candidates.length === 0 || candidates.at(-1)?.index !== undefined);
-  return { generation, segments, cutBytes: recovery.cutBytes, wasClean };
+  const isGenerationSaved = [stored?.current, ...(stored?.former ?? [])].join() === [current, ...former].join();
+  return { generations, isGenerationSaved, segments, cutBytes: recovery.cutBytes, wasClean };
 }
 
 async function examine(directory: string, name: string): Promise<Candidate> {
   const file = path.join(directory, name);
   const first = firstSeqOf(name);
   const { size } = await stat(file);
-  const index = await readIndex(directory, first, size);
+  const found = await readIndex(directory, first);
+  const index = found?.segment.bytes === size ? found : undefined;
   return {
     first,
     name,
     size,
+    isCut: found !== undefined && found.segment.bytes > size,
     index: index?.segment,
     header: index ? { version: SEGMENT_VERSION, generation: index.generation } : await readHeader(file),
   };
 }
 
-async function readIndex(directory: string, first: number, bytes: number): Promise<ReturnType<typeof decodeIndex>> {
+async function readIndex(directory: string, first: number): Promise<ReturnType<typeof decodeIndex>> {
   try {
-    return decodeIndex(await readFile(path.join(directory, indexName(first)), 'utf8'), { first, bytes });
+    return decodeIndex(await readFile(path.join(directory, indexName(first)), 'utf8'), first);
   } catch {
     // Missing or unreadable: the segment itself is read instead.
     return undefined;
@@ -94,28 +106,27 @@ async function readHeader(file: string): Promise<SegmentHeader | undefined> {
   }
 }
 
-async function readGeneration(directory: string): Promise<string | undefined> {
-  const text = (await ifExists(readFile(path.join(directory, GENERATION), 'utf8')))?.trim();
-  return text !== undefined && UUID.test(text) ? text : undefined;
-}
-
 /** The file's, unless no segment is of it; then that of the newest segment. */
-function findGeneration(candidates: readonly Candidate[], stored: string | undefined): string | undefined {
+function findGeneration(candidates: readonly Candidate[], stored: Generations | undefined): string | undefined {
   const generations = candidates.map(({ header }) => header?.generation).filter((each) => each !== undefined);
-  return stored !== undefined && generations.includes(stored) ? stored : (generations.at(-1) ?? stored);
+  const isKnown = stored && [stored.current, ...stored.former].some((id) => generations.includes(id));
+  return isKnown ? stored.current : (generations.at(-1) ?? stored?.current);
 }
 
 class Recovery {
   readonly #directory: string;
-  readonly #generation: string | undefined;
+  readonly #accepted: ReadonlySet<string | undefined>;
   readonly #onProblem: OnProblem;
   cutBytes = 0;
   /** Whether anything that had once been written is no longer readable. */
   hasLost = false;
+  /** Whether that includes events at the end: their seqs will be given again. */
+  hasLostNewest = false;
 
-  constructor(directory: string, generation: string | undefined, onProblem: OnProblem) {
+  /** @param accepted the generations of the log's segments */
+  constructor(directory: string, accepted: ReadonlySet<string | undefined>, onProblem: OnProblem) {
     this.#directory = directory;
-    this.#generation = generation;
+    this.#accepted = accepted;
     this.#onProblem = onProblem;
   }
 
@@ -142,16 +153,18 @@ class Recovery {
   /** The newest segment keeps what is before the first bad record. Undefined when that is nothing. */
   async #newest(candidate: Candidate): Promise<Segment | undefined> {
     const { name, size } = candidate;
+    if (candidate.isCut) this.hasLostNewest = true;
     const file = path.join(this.#directory, name);
     // It may be damaged behind the back of its index.
     const header = await readHeader(file);
-    if (header === undefined || header.generation !== this.#generation) {
+    if (header === undefined || !this.#accepted.has(header.generation)) {
       // A crash while the file was made leaves less than a header.
       if (size < HEADER_BYTES) {
         await rm(file);
         this.cutBytes += size;
         return undefined;
       }
+      if (header === undefined) this.hasLostNewest = true;
       await this.#lose(name);
       this.cutBytes += size;
       this.#onProblem(`${name} in the event log is damaged or not of this log; it was set aside.`);
@@ -166,7 +179,7 @@ class Recovery {
 
   /** An older segment is taken whole or not at all. */
   async #sealed(candidate: Candidate, nextFirst: number): Promise<Segment | undefined> {
-    if (candidate.header?.generation !== this.#generation) return undefined;
+    if (!this.#accepted.has(candidate.header?.generation)) return undefined;
     const isFromIndex = candidate.index !== undefined;
     const { segment, isSound } = candidate.index
       ? { segment: candidate.index, isSound: true }
@@ -195,7 +208,9 @@ class Recovery {
 
   async #cut(name: string, { last, bytes }: Segment, size: number): Promise<void> {
     const file = path.join(this.#directory, name);
-    await keepAside(this.#directory, name, (await readFile(file)).subarray(bytes));
+    const tail = (await readFile(file)).subarray(bytes);
+    if (!isTornWrite(tail)) this.hasLostNewest = true;
+    await keepAside(this.#directory, name, tail);
     await truncate(file, bytes);
     this.cutBytes += size - bytes;
     this.hasLost = true;

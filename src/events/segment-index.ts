@@ -128,10 +128,10 @@ export function encodeIndex(segment: Segment, generation: string): string {
   return `${crc32(text)}\n${text}`;
 }
 
-/** Undefined when it is damaged, of another version or generation, or not of this file as it is now. */
+/** Undefined when it is damaged, of another version, or of another segment; the segment may have changed since. */
 export function decodeIndex(
   text: string,
-  expected: { readonly first: number; readonly bytes: number },
+  first: number,
 ): { readonly segment: Segment; readonly generation: string } | undefined {
   const lineEnd = text.indexOf('\n');
   const body = text.slice(lineEnd + 1);
@@ -140,6 +140,6 @@ export function decodeIndex(
     version: unknown;
     generation: string;
   };
-  if (version !== INDEX_VERSION || fields.first !== expected.first || fields.bytes !== expected.bytes) return undefined;
+  if (version !== INDEX_VERSION || fields.first !== first) return undefined;
   return { segment: new Segment(fields.first, fields), generation };
 }

@@ -1,7 +1,7 @@
 import { constants } from 'node:fs';
 import { open, rm, type FileHandle } from 'node:fs/promises';
 import path from 'node:path';
-import { segmentName, syncDirectory } from './files.ts';
+import { segmentName, syncDirectory, withPath } from './files.ts';
 import { encodeHeader, HEADER_BYTES } from './segment.ts';
 
 // The kernel syncs each write itself: one trip through the thread pool, not two.
@@ -10,9 +10,11 @@ const FLAGS = constants.O_WRONLY | constants.O_DSYNC;
 /** The segment file in use. */
 export class SegmentWriter {
   readonly #handle: FileHandle;
+  readonly #file: string;
 
-  private constructor(handle: FileHandle) {
+  private constructor(handle: FileHandle, file: string) {
     this.#handle = handle;
+    this.#file = file;
   }
 
   /** A new segment with nothing but its header, durable with its name. Leaves no file when it fails. */
@@ -22,29 +24,34 @@ export class SegmentWriter {
     try {
       await writeFully(handle, encodeHeader(generation), 0);
       await syncDirectory(directory);
-      return new SegmentWriter(handle);
+      return new SegmentWriter(handle, file);
     } catch (error) {
       await handle.close();
       await rm(file, { force: true });
-      throw error;
+      throw withPath(error, file);
     }
   }
 
   /** Goes on with a segment, without what a failed write may have left behind its last record. */
   static async reopen(directory: string, first: number, bytes: number): Promise<SegmentWriter> {
-    const handle = await open(path.join(directory, segmentName(first)), FLAGS);
+    const file = path.join(directory, segmentName(first));
+    const handle = await open(file, FLAGS);
     try {
       await handle.truncate(Math.max(bytes, HEADER_BYTES));
-      return new SegmentWriter(handle);
+      return new SegmentWriter(handle, file);
     } catch (error) {
       await handle.close();
-      throw error;
+      throw withPath(error, file);
     }
   }
 
   /** Durable when it resolves. When it rejects, close this writer and reopen. */
-  write(data: Buffer, position: number): Promise<void> {
-    return writeFully(this.#handle, data, position);
+  async write(data: Buffer, position: number): Promise<void> {
+    try {
+      await writeFully(this.#handle, data, position);
+    } catch (error) {
+      throw withPath(error, this.#file);
+    }
   }
 
   async truncate(bytes: number): Promise<void> {

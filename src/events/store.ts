@@ -4,6 +4,7 @@ import { ActionIndex } from './action-index.ts';
 import { MAX_ASIDE_BYTES, setAside, trimAside } from './aside.ts';
 import { BlobStore } from './blob-store.ts';
 import { indexName, segmentName } from './files.ts';
+import { type Generations, saveGenerations } from './generation.ts';
 import { RecentEvents } from './recent-events.ts';
 import type { EncodedEvent } from './record.ts';
 import { writeIndex, type Recovered } from './recovery.ts';
@@ -36,6 +37,8 @@ export class EventStore {
   readonly #options: StoreOptions;
   /** Oldest first; the last one is in use. */
   readonly #segments: Segment[];
+  /** Undefined when they are on disk. */
+  #unsaved: Generations | undefined;
   #writer: SegmentWriter | undefined;
   #latest: number;
   /** File removals and index writes, one after another. */
@@ -45,7 +48,8 @@ export class EventStore {
 
   constructor(recovered: Recovered, options: StoreOptions) {
     this.#options = options;
-    this.generation = recovered.generation;
+    this.generation = recovered.generations.current;
+    this.#unsaved = recovered.isGenerationSaved ? undefined : recovered.generations;
     this.#segments = recovered.segments;
     this.blobs = new BlobStore(options.directory);
     this.#latest = this.#segments.at(-1)?.last ?? 0;
@@ -88,6 +92,7 @@ export class EventStore {
   async write(queue: readonly EncodedEvent[], mayLoseBlobs = false): Promise<number> {
     const [event] = queue;
     if (!event) return 0;
+    await this.saveGeneration();
     const segment = await this.#segmentFor(event);
     const batch = this.#take(queue, segment);
     const blobs = batch.flatMap(({ head, blob }) => (blob ? [{ seq: head.seq, data: blob }] : []));
@@ -101,6 +106,13 @@ export class EventStore {
     this.#latest = segment.last;
     this.trim();
     return batch.length;
+  }
+
+  /** Before the first event of a new generation; a full disk may not take it at once. */
+  async saveGeneration(): Promise<void> {
+    if (!this.#unsaved) return;
+    await saveGenerations(this.#options.directory, this.#unsaved);
+    this.#unsaved = undefined;
   }
 
   /** Drops what is over the limits. */

@@ -219,6 +219,12 @@ export function errorObservation(problem: string): ErrorObservation {
   return { message: problem, observation: 'error', content: problem, extras: { error_id: '' } };
 }
 
+/** The answer to an action that was not carried out. A hidden `run` gets its own kind: an `error` would crash V0's client (V0 §4.1). */
+export function refusalObservation(problem: string, isHidden: boolean): ErrorObservation | RunObservation {
+  if (!isHidden) return errorObservation(problem);
+  return runObservation({ command: '', content: `ERROR: ${problem}`, metadata: DEFAULT_METADATA, hidden: true });
+}
+
 /** A `run_ipython` observation. `imageUrls`: data URLs, null when the cell displayed none. */
 export function ipythonObservation(cell: {
   readonly code: string;

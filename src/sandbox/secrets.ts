@@ -1,26 +1,36 @@
-/** What stands in place of a secret. */
-const MASK = '<secret_hidden>';
+import { PatternSet } from './pattern-set.ts';
+import { MASK, SecretByteStream, SecretStream } from './secret-stream.ts';
 
 /** Shorter values would blot out ordinary text. */
 const MIN_SECRET_CHARS = 8;
-/** Longer values are no keys; a pattern of them would not compile. */
+/** Longer values are no keys. */
 const MAX_SECRET_CHARS = 4096;
-/** Values that can be registered; clients could go on without end. */
+/** Values that can be registered, and their characters together; clients could go on without end. */
 const MAX_SECRETS = 10_000;
+const MAX_TOTAL_CHARS = 1024 * 1024;
+
+/**
+ * Where a text ends before a secret may have, so much of its beginning is shown: it says little, and ordinary text ends like that all the
+ * time.
+ */
+export const MAX_SHOWN_BEGINNING_CHARS = 3;
+
+const NONE = new PatternSet([]);
 
 /** `NAME=value` in shell text: an assignment, with or without `export`. */
 const ASSIGNMENT = /(?:^|[\s;&|(])([A-Za-z_]\w*)=("(?:[^"\\]|\\.)*"|'[^']*'|[^\s;&|)]+)/g;
 
 /**
- * Knows values that must never be shown and takes them out of text. Values come from the environment, from assignments in commands, and
+ * Knows values that must never be shown and takes them out of text; of values that overlap in it the whole is one mask. Values come from the environment, from assignments in commands, and
  * from whoever registers them.
  */
 export class Secrets {
   readonly #namePatterns: readonly RegExp[];
   readonly #values = new Set<string>();
-  #plain: RegExp | undefined;
-  #longest = 0;
-  #firstChars = new Set<string>();
+  #totalChars = 0;
+  /** Made when next needed: values come one by one. */
+  #patterns: PatternSet | undefined = NONE;
+  #bytePatterns: PatternSet | undefined = NONE;
 
   /** @param namePatterns names of variables, `*` for any characters, case-insensitive */
   constructor(namePatterns: readonly string[]) {
@@ -35,8 +45,7 @@ export class Secrets {
   /** Takes the values of variables whose names say that they are secret. */
   addEnvironment(env: Readonly<Record<string, string | undefined>>): void {
     for (const [name, value] of Object.entries(env))
-      if (value !== undefined && isMaskable(value) && this.isSecretName(name)) this.#values.add(value);
-    this.#compile();
+      if (value !== undefined && this.isSecretName(name)) this.add(value);
   }
 
   /** Takes secrets out of shell text that is about to run, such as `export API_TOKEN="…"`. */
@@ -47,89 +56,98 @@ export class Secrets {
     }
   }
 
-  /** @returns false when the value is too short or there are too many */
+  /** @returns false when the value is too short or too long, or there are too many */
   add(value: string): boolean {
     if (this.#values.has(value)) return true;
     if (!isMaskable(value) || this.#values.size >= MAX_SECRETS) return false;
+    if (this.#totalChars + value.length > MAX_TOTAL_CHARS) return false;
     this.#values.add(value);
-    this.#compile();
+    this.#totalChars += value.length;
+    this.#patterns = undefined;
+    this.#bytePatterns = undefined;
     return true;
   }
 
-  mask(text: string): string {
-    return this.#plain === undefined ? text : text.replace(this.#plain, MASK);
+  /** @param isCut whether the text goes on and that is not shown: then the beginning of a secret at its end is masked too */
+  mask(text: string, isCut = false): string {
+    const patterns = this.#current();
+    let isFound = false;
+    const state = patterns.scan(text, 0, PatternSet.START, () => (isFound = true));
+    if (!isFound && !(isCut && patterns.pending(state) > MAX_SHOWN_BEGINNING_CHARS)) return text;
+    const stream = this.stream();
+    const shown = stream.push(text);
+    if (!isCut) return shown + stream.end();
+    const short = stream.giveShort(MAX_SHOWN_BEGINNING_CHARS);
+    return shown + (short === '' && stream.end() !== '' ? MASK : short);
   }
 
-  /** A copy of a JSON value with secrets masked in each of its strings, or the value itself when nothing is secret. */
+  /** A copy of a JSON value with secrets masked in each of its strings and names, or the value itself when nothing is secret. */
   maskValue<T>(value: T): T {
-    return this.#plain === undefined ? value : (this.#masked(value) as T);
+    return this.#current().isEmpty ? value : (this.#masked(value) as T);
   }
 
   /** Masks text that comes in pieces; a secret that is split over pieces is found too. */
   stream(): SecretStream {
-    return new SecretStream(this);
+    return new SecretStream(() => this.#current());
   }
 
-  /** How many characters at the end of the text may be the beginning of a secret. */
-  pendingChars(text: string): number {
-    const from = Math.max(0, text.length - this.#longest + 1);
-    for (let at = from; at < text.length; at += 1) {
-      if (!this.#firstChars.has(text[at] ?? '')) continue;
-      const tail = text.slice(at);
-      for (const value of this.#values) if (value.length > tail.length && value.startsWith(tail)) return tail.length;
-    }
-    return 0;
+  /** The same for bytes. */
+  byteStream(): SecretByteStream {
+    return new SecretByteStream(() => this.#currentBytes());
+  }
+
+  #current(): PatternSet {
+    return (this.#patterns ??= new PatternSet(this.#allForms()));
+  }
+
+  #currentBytes(): PatternSet {
+    if (this.#bytePatterns) return this.#bytePatterns;
+    const forms = this.#allForms();
+    const bytes = forms.map((value) => Buffer.from(value).toString('latin1'));
+    const isSame = bytes.every((text, index) => text === forms[index]);
+    return (this.#bytePatterns = isSame ? this.#current() : new PatternSet(bytes));
+  }
+
+  /** A terminal shows a line end of a value as two characters. */
+  #allForms(): string[] {
+    return [...this.#values].flatMap((value) =>
+      value.includes('\n') ? [value, value.replaceAll(/\r?\n/g, '\r\n')] : [value],
+    );
   }
 
   #masked(value: unknown): unknown {
     if (typeof value === 'string') return this.mask(value);
-    if (Array.isArray(value)) return value.map((item) => this.#masked(item));
     if (typeof value !== 'object' || value === null) return value;
-    return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, this.#masked(item)]));
-  }
-
-  #compile(): void {
-    const values = [...this.#values].toSorted((a, b) => b.length - a.length);
-    this.#longest = values[0]?.length ?? 0;
-    this.#firstChars = new Set(values.map((value) => value[0] ?? ''));
-    this.#plain = alternation(values);
-  }
-}
-
-/** One text in pieces: what may be the beginning of a secret waits for the next piece. */
-export class SecretStream {
-  readonly #secrets: Secrets;
-  #held = '';
-
-  constructor(secrets: Secrets) {
-    this.#secrets = secrets;
-  }
-
-  push(piece: string): string {
-    const text = this.#secrets.mask(this.#held + piece);
-    const pending = this.#secrets.pendingChars(text);
-    this.#held = pending > 0 ? text.slice(-pending) : '';
-    return pending > 0 ? text.slice(0, -pending) : text;
-  }
-
-  /** What was still waiting, when no more comes. */
-  end(): string {
-    const rest = this.#held;
-    this.#held = '';
-    return rest;
+    if (Array.isArray(value)) {
+      const items = value.map((item: unknown) => this.#masked(item));
+      return items.every((item, index) => item === value[index]) ? value : items;
+    }
+    const before = Object.entries(value);
+    const after = before.map(([key, item]): [string, unknown] => [this.mask(key), this.#masked(item)]);
+    const isSame = after.every(([key, item], index) => key === before[index]?.[0] && item === before[index]?.[1]);
+    return isSame ? value : Object.fromEntries(after);
   }
 }
 
-function isMaskable({ length }: string): boolean {
-  return length >= MIN_SECRET_CHARS && length <= MAX_SECRET_CHARS;
+/** The secrets of a server: its keys, and those in the environment of its children. */
+export function secretsOf(config: {
+  readonly secretEnv: readonly string[];
+  readonly childEnv: Readonly<Record<string, string | undefined>>;
+  readonly apiKeys: readonly string[];
+}): Secrets {
+  const secrets = new Secrets(config.secretEnv);
+  secrets.addEnvironment(config.childEnv);
+  for (const key of config.apiKeys) secrets.add(key);
+  return secrets;
+}
+
+/** What is part of the mask itself would be masked without end. */
+function isMaskable(value: string): boolean {
+  return value.length >= MIN_SECRET_CHARS && value.length <= MAX_SECRET_CHARS && !MASK.includes(value);
 }
 
 function globPattern(glob: string): RegExp {
   return new RegExp(`^${glob.split('*').map(escaped).join('.*')}$`, 'i');
-}
-
-function alternation(values: readonly string[]): RegExp | undefined {
-  return values.length === 0 ? undefined : new RegExp(values.map(escaped).join('|'), 'g');
 }
 
 function escaped(text: string): string {

@@ -177,7 +177,7 @@ async function setUp(options: SetupOptions = {}): Promise<Setup> {
   const summaries: CallSummary[] = [];
   const dispatcher = new Dispatcher({
     executors: [executor],
-    journal: new Journal({ writer: gate, secrets: new Secrets([]), maxOutputChars: 1_000_000 }),
+    journal: new Journal({ writer: gate, secrets: new Secrets([]), maxOutputBytes: 1_000_000 }),
     history,
     maxInFlight,
     unavailable: (type) => `nobody serves ${type}`,

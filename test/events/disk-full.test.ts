@@ -1,7 +1,8 @@
 import { execFileSync } from 'node:child_process';
-import { readdir, rm, statfs, writeFile } from 'node:fs/promises';
+import { appendFile, readdir, rm, statfs, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { expect, test, type TestContext } from 'vitest';
+import { DirectoryInUseError } from '../../src/events/lock.ts';
 import {
   KIB,
   MIB,
@@ -136,4 +137,68 @@ test('a large event for which there is no room is cut, and holds up nothing', as
   expect(await readdir(path.join(directory, 'blobs'))).toEqual([]);
   await log.flush(log.append({ kind: 'observation', action_id: 'b', text: 'x'.repeat(500 * KIB) }));
   expect(await log.load(2)).toMatchObject({ text: 'x'.repeat(500 * KIB) });
+});
+
+test('a start on a full disk: readers are served, and it recovers by itself', async (context) => {
+  await using disk = await smallDisk(context);
+  const directory = path.join(disk.path, 'events');
+  {
+    await using first = await openLog(directory);
+    for (const n of range(1, 20)) first.log.append({ kind: 'output', n, text });
+    await first.log.flush(first.log.append({ kind: 'action', action_id: 'open' }));
+  }
+  const ballast = await fill(disk.path);
+  await using opened = await openLog(directory);
+  const { log } = opened;
+  expect(seqsOf(await readAll(log))).toEqual(range(1, 21));
+  expect(log.recovered.openActions).toEqual([{ action_id: 'open', seq: 21 }]);
+  // More than the index file that goes at the start leaves free.
+  await expect(log.flush(log.append({ kind: 'action', action_id: 'a', text: text.repeat(5) }))).rejects.toThrow(
+    new RegExp(`ENOSPC.*${directory}/[0-9]{20}.seg`),
+  );
+  // Nor does a full disk let a second one in.
+  await expect(openLog(directory)).rejects.toBeInstanceOf(DirectoryInUseError);
+  await rm(ballast);
+  await waitFor(() => log.stats().isWritable);
+  expect(log.extent.latest).toBe(22);
+});
+
+test('a start on a full disk after a kill, with a torn tail', async (context) => {
+  await using disk = await smallDisk(context);
+  const directory = path.join(disk.path, 'events');
+  {
+    await using first = await openLog(directory);
+    for (const n of range(1, 5)) await first.log.flush(first.log.append({ kind: 'server', n }));
+  }
+  for (const name of await readdir(directory)) {
+    if (name.endsWith('.idx')) await rm(path.join(directory, name));
+    if (name.endsWith('.seg')) await appendFile(path.join(directory, name), Buffer.from([200, 0, 0, 0, 1, 2, 3, 4, 5]));
+  }
+  await symlink('1:1:00000000:dead', path.join(directory, 'lock'));
+  const ballast = await fill(disk.path);
+  await using opened = await openLog(directory);
+  expect(opened.log.recovered).toMatchObject({ cutBytes: 9, wasClean: false });
+  expect(seqsOf(await readAll(opened.log))).toEqual(range(1, 5));
+  await rm(ballast);
+  await opened.log.flush(opened.log.append({ kind: 'server' }));
+  expect(opened.log.extent.latest).toBe(6);
+});
+
+test('the first start of all on a full disk', async (context) => {
+  await using disk = await smallDisk(context);
+  const directory = path.join(disk.path, 'events');
+  const ballast = await fill(disk.path);
+  let stream: string;
+  {
+    await using opened = await openLog(directory);
+    const { log, problems } = opened;
+    stream = log.extent.stream;
+    expect(problems).toEqual([expect.stringContaining('cannot be written')]);
+    await expect(log.flush(log.append({ kind: 'server' }))).rejects.toThrow(/ENOSPC.*generation/);
+    await rm(ballast);
+    await waitFor(() => log.stats().isWritable);
+    expect(log.extent).toEqual({ stream, oldest: 1, latest: 1 });
+  }
+  await using again = await openLog(directory);
+  expect(again.log.extent).toEqual({ stream, oldest: 1, latest: 1 });
 });

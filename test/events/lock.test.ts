@@ -1,15 +1,20 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readdir, readFile, writeFile } from 'node:fs/promises';
+import { readdir, readFile, readlink, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { acquireLock, DirectoryInUseError } from '../../src/events/lock.ts';
 import { openLog, range, temporaryDirectory } from './support.ts';
 
-const DEAD = { pid: 2 ** 22 - 1, startTime: '1', bootId: 'another', nonce: 'dead' };
+const DEAD = { pid: 2 ** 22 - 1, startTime: '1', bootId: '00000000', nonce: 'dead' };
 
-async function bootId(): Promise<string> {
-  return (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).trim();
+/** What a lock leads to. */
+function lockOf({ pid, startTime, bootId, nonce }: { [K in keyof typeof DEAD]: (typeof DEAD)[K] | undefined }): string {
+  return [pid, startTime, bootId, nonce].join(':');
+}
+
+async function currentBoot(): Promise<string> {
+  return (await readFile('/proc/sys/kernel/random/boot_id', 'utf8')).slice(0, 8);
 }
 
 async function lockNames(directory: string): Promise<string[]> {
@@ -38,8 +43,8 @@ describe('a directory has one server', () => {
       await once(other, 'spawn');
       const stat = await readFile(`/proc/${other.pid}/stat`, 'utf8');
       const startTime = stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19];
-      const holder = { pid: other.pid, startTime, bootId: await bootId(), nonce: 'n' };
-      await writeFile(path.join(directory.path, 'lock'), JSON.stringify(holder));
+      const holder = { pid: other.pid, startTime, bootId: await currentBoot(), nonce: 'n' };
+      await symlink(lockOf(holder), path.join(directory.path, 'lock'));
       const error = await acquireLock(directory.path).catch((caught: unknown) => caught);
       expect(error).toBeInstanceOf(DirectoryInUseError);
       expect((error as Error).message).toContain(`a running server (process ${other.pid})`);
@@ -57,9 +62,9 @@ describe('a directory has one server', () => {
     for (const before of ['nothing', 'a dead lock', 'a dead lock and a dead claim', 'garbage']) {
       await using directory = await temporaryDirectory();
       const file = (name: string): string => path.join(directory.path, name);
-      if (before.startsWith('a dead lock')) await writeFile(file('lock'), JSON.stringify(DEAD));
+      if (before.startsWith('a dead lock')) await symlink(lockOf(DEAD), file('lock'));
       if (before.endsWith('claim')) {
-        await writeFile(file('lock.dead.claim'), JSON.stringify({ ...DEAD, nonce: 'claimant' }));
+        await symlink(lockOf({ ...DEAD, nonce: 'claimant' }), file('lock.dead.claim'));
       }
       if (before === 'garbage') await writeFile(file('lock'), '');
       const results = await Promise.allSettled(range(1, 20).map(() => acquireLock(directory.path)));
@@ -76,21 +81,20 @@ describe('a directory has one server', () => {
 
 describe('a stale lock is no obstacle', () => {
   test.each([
-    ['a dead process', async () => JSON.stringify({ ...DEAD, bootId: await bootId() })],
-    ['an earlier boot', async () => JSON.stringify({ ...DEAD, pid: process.pid })],
-    [
-      'a process id that is used anew',
-      async () => JSON.stringify({ ...DEAD, pid: process.pid, bootId: await bootId() }),
-    ],
-    ['an empty file', async () => ''],
-    ['garbage', async () => '{"pid":1,"nonce":"../x"}'],
-  ])('%s', async (_name, content) => {
+    ['a dead process', async () => lockOf({ ...DEAD, bootId: await currentBoot() })],
+    ['an earlier boot', async () => lockOf({ ...DEAD, pid: process.pid })],
+    ['a process id that is used anew', async () => lockOf({ ...DEAD, pid: process.pid, bootId: await currentBoot() })],
+    ['garbage', async () => '1:1:1:../x'],
+    ['an empty file', undefined],
+  ])('%s', async (_name, target) => {
     await using directory = await temporaryDirectory();
-    await writeFile(path.join(directory.path, 'lock'), await content());
-    await writeFile(path.join(directory.path, 'lock.old.new'), JSON.stringify(DEAD));
+    const lock = path.join(directory.path, 'lock');
+    await (target ? symlink(await target(), lock) : writeFile(lock, ''));
+    await symlink(lockOf(DEAD), path.join(directory.path, 'lock.old.new'));
     await using opened = await openLog(directory.path);
     expect(opened.problems).toEqual([]);
-    expect(JSON.parse(await readFile(path.join(directory.path, 'lock'), 'utf8'))).toMatchObject({ pid: process.pid });
+    expect(await readlink(lock)).toMatch(new RegExp(`^${process.pid}:\\d+:${await currentBoot()}:[\\da-f]+$`));
+    expect((await readlink(lock)).length).toBeLessThan(60);
     expect(await lockNames(directory.path)).toEqual(['lock']);
     await expect(openLog(directory.path)).rejects.toBeInstanceOf(DirectoryInUseError);
   });

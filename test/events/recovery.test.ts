@@ -3,6 +3,7 @@ import path from 'node:path';
 import fc from 'fast-check';
 import { beforeAll, afterAll, describe, expect, test } from 'vitest';
 import type { LoggedEvent } from '../../src/events/types.ts';
+import { StreamClient, StreamServer } from '../ws/harness.ts';
 import {
   filesOf,
   FRAME,
@@ -74,12 +75,16 @@ function wholeBefore(offset: number): number {
   return offset < HEADER ? 0 : count;
 }
 
-async function expectPrefix(directory: string, count: number): Promise<void> {
+/** @param isLost whether events that somebody may have read are gone: then their seqs may only come again in another stream */
+async function expectPrefix(directory: string, count: number, isLost: boolean): Promise<void> {
   const expected = sample.events.slice(0, count);
+  let stream: string;
   {
     await using opened = await openLog(directory, { segmentBytes: 2000 });
     const { log } = opened;
-    expect(log.extent).toEqual({ stream: sample.stream, oldest: 1, latest: count });
+    expect(log.extent).toMatchObject({ oldest: 1, latest: count });
+    stream = log.extent.stream;
+    expect(stream !== sample.stream).toBe(isLost);
     expect(await readAll(log)).toEqual(expected);
     const seq = log.append({ kind: 'server', text: 'goes on' });
     expect(seq).toBe(count + 1);
@@ -88,7 +93,7 @@ async function expectPrefix(directory: string, count: number): Promise<void> {
   }
   await using again = await openLog(directory);
   expect(again.log.recovered).toMatchObject({ cutBytes: 0, wasClean: true });
-  expect(again.log.extent.stream).toBe(sample.stream);
+  expect(again.log.extent.stream).toBe(stream);
   expect((await readAll(again.log)).slice(0, -1)).toEqual(expected);
 }
 
@@ -97,7 +102,8 @@ describe('the last segment', () => {
     await fc.assert(
       fc.asyncProperty(fc.nat(sample.last.length), fc.boolean(), async (length, isWithIndex) => {
         await using copy = await copyWith(sample.last.subarray(0, length), isWithIndex);
-        await expectPrefix(copy.path, sample.before + wholeBefore(length));
+        // Only the index, which is there when the log was closed, tells that there had been more.
+        await expectPrefix(copy.path, sample.before + wholeBefore(length), isWithIndex && length < sample.last.length);
       }),
       { numRuns: 120 },
     );
@@ -111,11 +117,43 @@ describe('the last segment', () => {
         last[offset]! ^= bits;
         await using copy = await copyWith(last, isWithIndex);
         // A version that is not ours with a right checksum is no flipped byte; a flipped one fails the checksum.
-        await expectPrefix(copy.path, sample.before + wholeBefore(offset));
+        await expectPrefix(copy.path, sample.before + wholeBefore(offset), true);
         expect(await filesOf(copy.path, '.torn')).toHaveLength(1);
       }),
       { numRuns: 120 },
     );
+  });
+
+  test('any byte flipped: a reader with a cursor is told, and gets each seq of the new stream once', async () => {
+    const last = Buffer.from(sample.last);
+    last[last.length - 3]! ^= 4;
+    await using copy = await copyWith(last, false);
+    await using opened = await openLog(copy.path);
+    const { log } = opened;
+    await log.flush(log.append({ kind: 'server', text: 'in place of event 40' }));
+    await using server = await StreamServer.start({ reader: log });
+    using client = await StreamClient.connect(server, `after=40&stream=${sample.stream}`);
+    await client.until(({ seqs }) => seqs.length === 40);
+    expect(client.control[1]).toEqual({ kind: 'resync', reason: 'generation', stream: log.extent.stream, oldest: 1 });
+    expect(client.seqs).toEqual(range(1, 40));
+  });
+
+  test('damaged twice: both times another stream, and the older segments are kept', async () => {
+    const streams = new Set([sample.stream]);
+    await using copy = await copyWith(sample.last, true);
+    for (const round of range(1, 3)) {
+      const name = (await filesOf(copy.path, '.seg')).at(-1)!;
+      const data = await readFile(path.join(copy.path, name));
+      data[data.length - 2]! ^= 1;
+      await writeFile(path.join(copy.path, name), data);
+      await using opened = await openLog(copy.path, { segmentBytes: 2000 });
+      const { log } = opened;
+      streams.add(log.extent.stream);
+      expect(streams.size).toBe(round + 1);
+      expect(log.extent.oldest).toBe(1);
+      for (let n = 0; n < 20; n += 1) await log.flush(log.append({ kind: 'server', text: 'x'.repeat(300) }));
+      expect(seqsOf(await readAll(log))).toEqual(range(1, log.extent.latest));
+    }
   });
 
   test('any bytes after its end are cut off', async () => {
@@ -235,6 +273,6 @@ test('what is set aside is bounded', async () => {
     await writeFile(path.join(copy.path, name), Buffer.alloc(20 * MIB, 1));
   }
   await using opened = await openLog(copy.path);
-  expect(opened.log.extent).toEqual({ stream: sample.stream, oldest: 1, latest: 40 });
+  expect(opened.log.extent).toMatchObject({ oldest: 1, latest: 40 });
   expect(await filesOf(copy.path, '.torn')).toHaveLength(3);
 });

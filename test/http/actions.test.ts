@@ -2,6 +2,7 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { LoggedEvent } from '../../src/events/types.ts';
 import { begin, cancel, ended, eventsOf, look, outputOf, post, runOf } from '../support/actions.ts';
 import { RawConnection } from '../support/http.ts';
 import { TestServer } from '../support/server.ts';
@@ -329,6 +330,18 @@ describe('GET /actions/{id}', () => {
 });
 
 describe('POST /actions/{id}/cancel', () => {
+  test.each([
+    ['no body', undefined],
+    ['a body of no bytes that is called JSON', ''],
+    ['blanks', ' \n'],
+    ['an object', '{}'],
+  ])('%s is all the same', async (_, body) => {
+    const id = await begin(server, 'echo over', { session: fresh() });
+    await ended(server, id);
+    const { status, json } = await server.request('POST', `/actions/${id}/cancel`, body);
+    expect([status, json.status]).toEqual([200, 'finished']);
+  });
+
   test('one that waits: its caller is answered at once, it never runs, the later ones do', async () => {
     const name = fresh();
     const first = await begin(server, blocker(name), { session: name });
@@ -487,6 +500,22 @@ describe('live output', () => {
     expect(late).toEqual([]);
     expect(outputOf(events).replaceAll('\r', '')).toBe('one\ntwo\nthree\n');
   });
+});
+
+test('what retention drops is told in the log, with where it begins now', async () => {
+  await using small = await TestServer.start(['--max-log-bytes', '1MiB']);
+  const path = `/nowhere/${'x'.repeat(4000)}`;
+  const trims = async (): Promise<LoggedEvent[]> => {
+    const { json } = await small.request('GET', '/events?kind=server&limit=1000');
+    return (json.events as LoggedEvent[]).filter((event) => event['event'] === 'trimmed');
+  };
+  await until('something is dropped', async () => {
+    for (let n = 0; n < 20; n += 1) await post(small, { action: 'read', args: { path } });
+    return (await trims()).length > 0;
+  });
+  const { json } = await small.request('GET', '/events?limit=1');
+  expect(json.oldest).toBeGreaterThan(1);
+  expect((await trims()).at(-1)).toMatchObject({ kind: 'server', event: 'trimmed', oldest: json.oldest });
 });
 
 describe('after a restart', () => {

@@ -12,6 +12,7 @@ import {
   Observation,
   pythonFloat,
   readObservation,
+  refusalObservation,
   runObservation,
   truncateContent,
   TRUNCATION_NOTICE,
@@ -232,6 +233,15 @@ describe('observations (V0 §4.2)', () => {
     const observation = runObservation({ command: 'a', content: '', metadata, hidden: false });
     metadata.exit_code = 5;
     expect(observation.extras.metadata.exit_code).toBe(0);
+  });
+});
+
+test('a refusal: an error, or for a hidden run what its client can take (V0 §4.1)', () => {
+  expect(refusalObservation('No.', false)).toEqual(errorObservation('No.'));
+  expect(refusalObservation('No.', true)).toMatchObject({
+    observation: 'run',
+    content: 'ERROR: No.',
+    extras: { command: '', hidden: true, metadata: DEFAULT_METADATA },
   });
 });
 

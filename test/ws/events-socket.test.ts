@@ -420,6 +420,37 @@ describe('readers that are slow or dead', () => {
     expect(server.streams.counters).toEqual({ subscribers: 1, droppedReaders: 0 });
   });
 
+  test('a burst of pings is no reason to end: the last one is answered', async () => {
+    const log = logOf(0);
+    await using server = await StreamServer.start({ reader: log });
+    using client = await StreamClient.connect(server);
+    const answers: string[] = [];
+    const last = new Promise<void>((resolve) => {
+      client.socket.on('pong', (data) => {
+        answers.push(data.toString());
+        if (data.toString() === 'ping 9999') resolve();
+      });
+    });
+    for (let n = 0; n < 10_000; n += 1) client.socket.ping(`ping ${n}`);
+    await Promise.race([last, client.closed.then((end) => Promise.reject(new Error(JSON.stringify(end))))]);
+    expect(answers.length).toBeGreaterThan(1);
+    log.appendMany(1);
+    await client.until(({ seqs }) => seqs.length === 1);
+  });
+
+  test('one that pings and does not read: what waits for it is bounded', async () => {
+    await using server = await StreamServer.start({ reader: logOf(0) });
+    using client = await StreamClient.connect(server);
+    client.socket.pause();
+    const before = process.memoryUsage().rss;
+    for (let n = 0; n < 200_000; n += 1) client.socket.ping('x'.repeat(125));
+    await new Promise<void>((resolve) => client.socket.ping('last', true, () => resolve()));
+    using other = await StreamClient.connect(server);
+    await other.until(({ frames }) => frames.length === 1);
+    expect(process.memoryUsage().rss - before).toBeLessThan(200 * 1024 * 1024);
+    expect(client.socket.readyState).toBe(client.socket.OPEN);
+  });
+
   test('one that reads nothing is closed with 1013; a healthy one gets all, and memory stays bounded', async () => {
     const log = new MemoryLog();
     await using server = await StreamServer.start({ reader: log, maxMissedBytes: 2 * 1024 * 1024 });

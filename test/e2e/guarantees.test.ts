@@ -1,0 +1,94 @@
+/** What the daemon promises whatever runs in it, seen from outside. */
+import { readFileSync } from 'node:fs';
+import { connect, type Socket } from 'node:net';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { WebSocket } from 'ws';
+import { Build, Daemon, run } from '../support/built-server.ts';
+import { until } from '../support/wait.ts';
+
+let build: Build;
+beforeAll(() => {
+  build = new Build();
+});
+afterAll(() => build[Symbol.dispose]());
+
+function start(name: string, ...flags: readonly string[]): Daemon {
+  const directory = build.directory(name);
+  return new Daemon(build, ['0', '--state-dir', directory, '--working-dir', directory, ...flags], {
+    env: { HOME: directory },
+  });
+}
+
+test('the first byte of live output arrives within 50 ms, and before the command ends', async () => {
+  using daemon = start('first-byte');
+  const url = await daemon.url();
+  const socket = new WebSocket(`${url.replace('http', 'ws')}/events/stream`);
+  const delays: number[] = [];
+  let endings = 0;
+  socket.on('message', (data: Buffer) => {
+    const now = Date.now();
+    const event = JSON.parse(data.toString()) as { kind: string; text?: string };
+    const printed = event.kind === 'output' ? /at (\d+\.\d+)/.exec(event.text ?? '')?.[1] : undefined;
+    if (printed !== undefined) {
+      delays.push(now - Number(printed) * 1000);
+      expect(endings).toBe(delays.length - 1);
+    }
+    if (event.kind === 'observation') endings += 1;
+  });
+  await new Promise((resolve) => socket.once('open', resolve));
+  for (let round = 0; round < 10; round += 1) await run(url, 'echo "at $EPOCHREALTIME"; read -rt 0.15 <> <(:)');
+  await until('all are over', () => endings === 10);
+  socket.terminate();
+  expect(delays).toHaveLength(10);
+  // The best of ten: others may keep this machine busy.
+  expect(Math.min(...delays)).toBeLessThan(50);
+});
+
+test('a second server on the same state directory ends with a plain message, and the first goes on', async () => {
+  using first = start('shared');
+  const url = await first.url();
+  using second = start('shared');
+  expect((await second.exited).code).toBe(1);
+  expect(second.stderr).toBe(
+    `actiond: The state directory ${build.directory('shared')} is in use by a running server (process ${first.pid}). Stop it, or give this one a directory of its own.\n`,
+  );
+  expect((await run(url, 'echo on')).content).toBe('on');
+  first.signal('SIGKILL');
+  await first.exited;
+  using third = start('shared');
+  expect((await run(await third.url(), 'echo third')).content).toBe('third');
+});
+
+test('when memory runs out the kernel takes what commands started first', async () => {
+  using daemon = start('oom');
+  const url = await daemon.url();
+  const score = (file: string): number => Number(readFileSync(file, 'utf8'));
+  const own = score(`/proc/${daemon.pid}/oom_score_adj`);
+  const { content } = await run(url, 'cat /proc/$$/oom_score_adj /proc/self/oom_score_adj');
+  for (const child of content.split('\n').map(Number)) expect(child).toBeGreaterThan(own);
+});
+
+test('more connections than --max-connections are closed, and there is room again when others go', async () => {
+  using daemon = start('connections', '--max-connections', '3');
+  const port = Number(new URL(await daemon.url()).port);
+  const open = async (): Promise<{ socket: Socket; isServed: boolean }> => {
+    const socket = connect(port, '127.0.0.1');
+    const isServed = await new Promise<boolean>((resolve) => {
+      socket.once('data', () => resolve(true));
+      socket.once('close', () => resolve(false));
+      socket.on('error', () => {});
+      socket.write('GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n');
+    });
+    return { socket, isServed };
+  };
+  const first = [await open(), await open(), await open()];
+  expect(first.map(({ isServed }) => isServed)).toEqual([true, true, true]);
+  expect((await open()).isServed).toBe(false);
+  first[0]?.socket.destroy();
+  await until('there is room again', async () => {
+    const { socket, isServed } = await open();
+    socket.destroy();
+    return isServed;
+  });
+  for (const { socket } of first) socket.destroy();
+});
