@@ -34,7 +34,7 @@ class Victim {
 
   async prepare(): Promise<this> {
     await this.shell.run(
-      'mkdir -p sub; cd sub; plain=one; export shown=two; list=(a "b c"); say() { echo "said $1"; }; alias short="echo aliased"',
+      `mkdir -p ${server.workingDir}/sub; cd ${server.workingDir}/sub; plain=one; export shown=two; list=(a "b c"); say() { echo "said $1"; }; alias short="echo aliased"`,
     );
     this.pid = await this.shell.pid();
     return this;
@@ -168,9 +168,16 @@ describe('the shell survives', () => {
     ['a loop in a function', 'turn() { while :; do touch $ON; done; }; turn'],
   ])('%s of programs so short that C-c may fall between two of them', async (_, loop) => {
     const victim = await new Victim().prepare();
+    // On a machine that is busy all interrupts may fall so: then the shell goes, and the answer says it.
     for (let round = 0; round < 12; round += 1) {
-      expect((await victim.cancelled(loop)).status).toBe('cancelled');
-      await expectIntact(victim);
+      const over = await victim.cancelled(loop);
+      expect(over.status).toBe('cancelled');
+      if (metadataOf(over).suffix.includes('The shell itself has ended')) {
+        await expectReplaced(victim);
+        await victim.prepare();
+      } else {
+        await expectIntact(victim);
+      }
     }
   });
 
@@ -186,7 +193,9 @@ describe('the shell survives', () => {
 
   test('a flood of output', async () => {
     const victim = await new Victim().prepare();
-    const over = await victim.cancelled('touch $ON; yes flooding');
+    const id = await begin(server, 'yes flooding', { session: victim.session });
+    await until('it floods', async () => outputOf(await eventsOf(server, id)).includes('flooding'));
+    const over = await cancel(server, id);
     expect(over).toMatchObject({ status: 'cancelled', observation: { content: expect.stringContaining('flooding') } });
     await expectIntact(victim);
   });
