@@ -211,7 +211,21 @@ async function temporaryIn(parent: Pin, name: string, mode: number, path: string
 }
 
 async function placeFor(access: FileAccess, target: Pin, path: string): Promise<Place> {
-  return (target.stats.nlink === 1 && (await placeBeside(access, target))) || placeElsewhere(path);
+  const canMove = target.stats.nlink === 1 && !(await isBehindProc(access, path));
+  return (canMove && (await placeBeside(access, target))) || placeElsewhere(path);
+}
+
+/**
+ * Whether the way to a file ends with a link of /proc (`/proc/PID/exe`, `/proc/PID/fd/N`). Such a link means that very file, and not
+ * its name: a rename would replace a program that runs, such as the one of this server, where the kernel answers "text file busy".
+ */
+async function isBehindProc(access: FileAccess, path: string, links = 0): Promise<boolean> {
+  const { directory, name } = splitPath(path);
+  await using parent = await access.pin(directory);
+  if (parent.path === '/proc' || parent.path.startsWith('/proc/')) return true;
+  const to = await readlink(parent.child(name)).catch(() => undefined);
+  if (to === undefined || links > MAX_LINKS) return false;
+  return await isBehindProc(access, to.startsWith('/') ? to : `${parent.path}/${to}`, links + 1);
 }
 
 /** undefined when the file can only be overwritten in place. */
