@@ -340,6 +340,7 @@ export const SearchFilesLine = z.union([
 /** Query of `GET /files/watch`. */
 export const WatchFilesQuery = z.object({
   path: absolutePath.describe('Directory or file, absolute; with all that is below.'),
+  session_api_key: z.string().exactOptional().describe('The key, for clients that cannot set a header.'),
 });
 
 /** Data of an event of `GET /files/watch`. */
