@@ -58,11 +58,11 @@ interface Cost {
 }
 
 /** How far the memory of the daemon rises above what it is now, at its highest. */
-async function costOf(work: () => Promise<void>): Promise<Cost> {
+async function costOf(transfer: () => Promise<void>): Promise<Cost> {
   await longestLoopDelay();
   writeFileSync(`/proc/${daemon.pid}/clear_refs`, '5');
   const before = status('VmRSS');
-  await work();
+  await transfer();
   return { growthBytes: status('VmHWM') - before, loopDelaySeconds: await longestLoopDelay() };
 }
 
