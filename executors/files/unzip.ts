@@ -123,7 +123,7 @@ class Target implements AsyncDisposable {
   async #replace(path: string, entry: SafeEntry, content: Readable, parent: Pin, name: string): Promise<void> {
     await using pin = await this.#access.pinChild(parent, name, path).catch(() => undefined);
     if (pin?.path !== path) await this.#remove(parent, name, path);
-    await using replacement = await Replacement.begin(this.#access, path, { mode: entry.mode });
+    await using replacement = await Replacement.begin(this.#access, path, { mode: entry.mode, isFresh: true });
     await copyTo(replacement.handle, entry, content);
     await replacement.commit();
   }

@@ -5,6 +5,7 @@ import type { Account } from './account.ts';
 import { codeOf, fault, OutsideRootsError } from './file-faults.ts';
 import { hasRight, type Identity, identityOf, type Right } from './identity.ts';
 import { Pin } from './pin.ts';
+import { PlainFiles } from './plain-files.ts';
 
 export interface FileAccessOptions {
   /** Whose rights count and who owns what is made; undefined: this process's own. */
@@ -27,6 +28,7 @@ const O_PATH = 0o10000000;
  */
 export class FileAccess {
   readonly identity: Identity | undefined;
+  readonly plainFiles = new PlainFiles();
   readonly #roots: readonly string[];
 
   constructor({ identity, roots }: FileAccessOptions) {

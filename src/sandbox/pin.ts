@@ -18,6 +18,11 @@ export class Pin implements AsyncDisposable {
     this.stats = stats;
   }
 
+  /** For a child process; it is ours to close. */
+  get fd(): number {
+    return this.#handle.fd;
+  }
+
   /** A path for system calls that follow links. */
   get link(): string {
     return `/proc/self/fd/${this.#handle.fd}`;
