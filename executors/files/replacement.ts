@@ -92,7 +92,7 @@ export class Replacement implements AsyncDisposable {
   /** @throws ENOSPC, EACCES, EIO, EEXIST; the old file is as it was then */
   async commit(): Promise<void> {
     try {
-      await this.#attributes;
+      await this.#settle();
       await this.handle.datasync();
       await this.#setMode();
       const { parent, name, temporary, isInPlace } = this.#place;
@@ -118,6 +118,13 @@ export class Replacement implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.abort();
+  }
+
+  /** Rights to run with (file capabilities) were given to the old bytes; the kernel takes them away when a size is set. */
+  async #settle(): Promise<void> {
+    if (this.#isPlain) return;
+    await this.#attributes;
+    await this.handle.truncate((await this.handle.stat()).size);
   }
 
   async #remember(): Promise<void> {

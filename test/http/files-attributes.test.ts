@@ -48,6 +48,22 @@ const kinds = [
 
 afterAll(() => folder.remove());
 
+/** `cap_net_raw=ep` in the form of the kernel. */
+const CAPABILITY = Buffer.from('0100000200200000000000000000000000000000', 'hex');
+
+describe.skipIf(!canSet('security.capability', CAPABILITY))('file capabilities (need root)', () => {
+  test('are for the old bytes alone', async () => {
+    await using server = await TestServer.start();
+    const path = join(folder.path, 'capable');
+    writeFileSync(path, 'old\n', { mode: 0o755 });
+    set(path, 'user.origin', Buffer.from('somewhere'));
+    set(path, 'security.capability', CAPABILITY);
+    await server.request('PUT', `/files${path}`, 'new');
+    expect(attributes(path)).toEqual({ 'user.origin': Buffer.from('somewhere').toString('hex') });
+    expect(statSync(path).mode & 0o777).toBe(0o755);
+  });
+});
+
 describe.each(kinds)('%s', (_kind, name, value) => {
   // Not every file system has them.
   describe.skipIf(!canSet(name, value))('where the file system has them', () => {
