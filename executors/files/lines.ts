@@ -1,6 +1,7 @@
 /** A line with its end, by Python's universal newlines: LF, CR LF or CR (V0 §7.2). */
 const LINE = /[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+$/g;
 const FOREIGN_END = /\r\n?/g;
+const ANY_END = /\r\n?|\n/;
 
 /** Lines with their ends; the last one may have none. */
 export function splitLines(text: string): string[] {
@@ -41,6 +42,13 @@ export function startOfLine(plainText: string, line: number): number {
     start = end + 1;
   }
   return start;
+}
+
+/** Behind so many lines of a text with any line ends; the end of the text when it has fewer. */
+export function endOfRawLine(text: string, lines: number): number {
+  const ends = new RegExp(ANY_END, 'g');
+  for (let count = 0; count < lines; count += 1) if (!ends.test(text)) return text.length;
+  return ends.lastIndex;
 }
 
 /** What `text` puts into a file at `offset` of `content`: bare LFs become CR LF where the lines around end so. */
