@@ -23,16 +23,20 @@ const MAX_EXACT_LINES = 4000;
 /** From so many characters on, what is equal at the start and at the end is set aside before lines are looked at. */
 const LARGE_TEXT = 1024 * 1024;
 
+/** In characters, both sides together. */
+const MAX_CHANGED_TEXT = 4 * 1024 * 1024;
+
 /** Above so many lines that differ, they are one change. */
 const MAX_COMPARED_LINES = 40_000;
 
 /**
  * The difference of two texts as V0 shows it (V0 §7.6): Python's `difflib.unified_diff` without context lines, trailing blanks of each
- * line removed. `''` when nothing changed. For large files the changes may be drawn differently than by Python, yet always correctly.
+ * line removed. `''` when nothing changed, or more than anybody reads. For large files the changes may be drawn differently than by Python, yet always correctly.
  */
 export function unifiedDiff(path: string, oldText: string, newText: string): string {
   if (oldText === newText) return '';
   const { head, oldMiddle, newMiddle } = setAside(oldText, newText);
+  if (oldMiddle.length + newMiddle.length > MAX_CHANGED_TEXT) return '';
   const [oldLines, newLines] = [oldMiddle.split('\n'), newMiddle.split('\n')];
   const lines = [`--- ${path}`, `+++ ${path}`];
   for (const change of findChanges(oldLines, newLines)) {

@@ -65,6 +65,11 @@ test('what large texts have in common is set aside, and the rest is right', () =
   }
 });
 
+test('a change of millions of lines has no diff', () => {
+  expect(unifiedDiff('p', '', 'a\n'.repeat(1_000_000))).toContain('@@ -1 +1,1000001 @@');
+  expect(unifiedDiff('p', '', 'a\n'.repeat(3_000_000))).toBe('');
+});
+
 test('a large file takes no time', () => {
   const lines = Array.from({ length: 200_000 }, (_, index) => `line ${index % 1000}`);
   const changed = lines.with(100_000, 'changed');
