@@ -44,14 +44,18 @@ async function overSocket(path: string): Promise<Watcher> {
   socket.on('message', (data) => events.push(JSON.parse((data as Buffer).toString()) as WatchEvent));
   socket.on('close', () => (isClosed = true));
   await until('ready', () => events.some(({ kind }) => kind === 'ready'));
+  return watcherOf(socket, events, () => isClosed);
+}
+
+function watcherOf(socket: WebSocket | Socket, events: readonly WatchEvent[], isClosed: () => boolean): Watcher {
   return {
     events,
     get isClosed() {
-      return isClosed;
+      return isClosed();
     },
-    pause: () => socket.pause(),
-    resume: () => socket.resume(),
-    [Symbol.dispose]: () => socket.terminate(),
+    pause: () => void socket.pause(),
+    resume: () => void socket.resume(),
+    [Symbol.dispose]: () => void (socket instanceof WebSocket ? socket.terminate() : socket.destroy()),
   };
 }
 
@@ -70,15 +74,7 @@ async function overStream(path: string): Promise<Watcher> {
   // HTTP/1.0, whose answers have no chunks.
   socket.write(`GET ${address(path)} HTTP/1.0\r\nHost: localhost\r\n\r\n`);
   await until('ready', () => events.some(({ kind }) => kind === 'ready'));
-  return {
-    events,
-    get isClosed() {
-      return isClosed;
-    },
-    pause: () => socket.pause(),
-    resume: () => socket.resume(),
-    [Symbol.dispose]: () => socket.destroy(),
-  };
+  return watcherOf(socket, events, () => isClosed);
 }
 
 const added = ({ events }: Watcher): number => events.filter(({ kind }) => kind === 'add').length;
