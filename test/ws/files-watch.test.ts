@@ -1,5 +1,5 @@
 /** `GET /files/watch` over a WebSocket and as Server-Sent Events. */
-import { mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -87,6 +87,9 @@ const ways = [
 describe.each(ways)('%s', (_name, open) => {
   test('tells what happens, from ready on', async () => {
     writeFileSync(join(dir, 'before'), '');
+    symlinkSync('before', join(dir, 'link'));
+    mkdirSync(join(dir, 'deep'));
+    symlinkSync('none', join(dir, 'deep/link'));
     using watcher = await open(dir);
     expect(watcher.events).toEqual([{ kind: 'ready' }]);
     const path = join(dir, 'ünï "q"\n.txt');
