@@ -133,7 +133,7 @@ export async function deletePath(
       const { parent, name } = await access.pinParent(path);
       try {
         check(infoOf(path, await lstat(parent.child(name))));
-        await removeEntry(access, parent, name, { path, isRecursive });
+        await removeEntry(access, parent, Buffer.from(name), { path, isRecursive });
       } finally {
         await parent.close();
       }
@@ -143,24 +143,28 @@ export async function deletePath(
   }
 }
 
-/** An entry of a directory, with what the account may remove below it; links are not followed. */
+/**
+ * An entry of a directory, with what the account may remove below it; links are not followed.
+ * @param name bytes, because not every name is UTF-8
+ */
 async function removeEntry(
   access: FileAccess,
   parent: Pin,
-  name: string,
+  name: Buffer,
   { path, isRecursive }: { path: string; isRecursive: boolean },
 ): Promise<void> {
-  const stats = await lstat(parent.child(name));
+  const place = parent.childOfBytes(name);
+  const stats = await lstat(place);
   if (!access.allowsReplacing(parent.stats, stats)) throw fault('EACCES', path);
-  if (!stats.isDirectory()) return unlink(parent.child(name));
+  if (!stats.isDirectory()) return unlink(place);
   if (isRecursive) {
     await using child = await access.pinChild(parent, name, path);
     if (child.stats.ino !== stats.ino) throw fault('EBUSY', path);
     access.require(child, 'read', path);
-    for (const entry of await readdir(child.link))
-      await removeEntry(access, child, entry, { path: `${path}/${entry}`, isRecursive });
+    for (const entry of await readdir(child.link, { encoding: 'buffer' }))
+      await removeEntry(access, child, entry, { path: `${path}/${entry.toString()}`, isRecursive });
   }
-  await rmdir(parent.child(name));
+  await rmdir(place);
 }
 
 class Served implements OpenFile {

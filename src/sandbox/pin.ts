@@ -33,6 +33,11 @@ export class Pin implements AsyncDisposable {
     return `${this.link}/${name}`;
   }
 
+  /** The same for a name that may be no UTF-8. */
+  childOfBytes(name: Buffer): Buffer {
+    return Buffer.concat([Buffer.from(`${this.link}/`), name]);
+  }
+
   /** @throws SpecialFileError, EISDIR */
   requireFile(path: string): void {
     if (this.stats.isFile()) return;

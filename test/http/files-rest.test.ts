@@ -190,6 +190,10 @@ test('DELETE', async () => {
   writeFileSync(join(dir, 'd/e/f'), 'x');
   writeFileSync(join(dir, 'kept'), 'x');
   symlinkSync(join(dir, 'kept'), join(dir, 'd/link'));
+  // Names are bytes, of which not all are UTF-8.
+  const bytes = Buffer.concat([Buffer.from(join(dir, 'd/caf')), Buffer.from([0xe9])]);
+  mkdirSync(bytes);
+  writeFileSync(Buffer.concat([bytes, Buffer.from('/'), Buffer.from([0xff])]), 'x');
   expect((await remove(join(dir, 'none'))).status).toBe(404);
   expect((await remove(join(dir, 'd'))).status).toBe(409);
   expect((await remove(join(dir, 'kept'), '', { 'if-match': '"other"' })).status).toBe(412);
