@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify';
+import type { Guard } from '../src/guard.ts';
 import { type DownloadOpener, downloadFilesRoute } from './download-files.get.ts';
 import { deleteFileRoute, type FileRemover } from './files-content.delete.ts';
 import { type FileOpener, getFileRoute } from './files-content.get.ts';
@@ -21,13 +22,13 @@ export interface FileOperations {
 }
 
 /** Every route about files. */
-export function fileRoutes(files: FileOperations): ((app: FastifyInstance) => void)[] {
+export function fileRoutes(files: FileOperations, guard: Guard): ((app: FastifyInstance) => void)[] {
   return [
     listFilesRoute((path) => files.list(path)),
     uploadFileRoute((request, content) => files.receiveUpload(request, content)),
     downloadFilesRoute((path) => files.openDownload(path)),
     searchFilesRoute((request) => files.search(request)),
-    watchFilesRoute((path) => files.watch(path)),
+    watchFilesRoute((path) => files.watch(path), guard),
     getFileRoute((path) => files.open(path)),
     putFileRoute((request, content) => files.put(request, content)),
     deleteFileRoute((path, options) => files.remove(path, options)),

@@ -6,7 +6,7 @@ import { checkConditions, pathInAddress } from './files-path.ts';
 
 export interface DeleteOptions {
   readonly isRecursive: boolean;
-  readonly check: (current: { readonly etag: string } | undefined) => void;
+  readonly check: (current: { readonly etag: string; readonly mtime: Date } | undefined) => void;
 }
 
 export type FileRemover = (path: string, options: DeleteOptions) => Promise<void>;

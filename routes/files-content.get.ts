@@ -1,7 +1,7 @@
 import type { Readable } from 'node:stream';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { AppError } from '../src/errors.ts';
-import { matches, pathInAddress } from './files-path.ts';
+import { checkConditions, matches, pathInAddress } from './files-path.ts';
 
 export interface ServedFile {
   readonly info: {
@@ -60,6 +60,7 @@ async function sendFile(request: FastifyRequest, reply: FastifyReply, file: Serv
     'content-security-policy': 'sandbox',
     'x-content-type-options': 'nosniff',
   });
+  checkConditions(request, info, ['if-match', 'if-unmodified-since']);
   if (isUnchanged(request, info)) {
     await file.close();
     return reply.code(304).send();
@@ -86,7 +87,7 @@ function wantedRange({ headers }: FastifyRequest, info: ServedFile['info']): Byt
   const condition = headers['if-range'];
   if (typeof condition === 'string' && condition !== info.etag && condition !== info.mtime.toUTCString())
     return undefined;
-  const [, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/.exec(headers.range?.trim() ?? '') ?? [];
+  const [, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/i.exec(headers.range?.trim() ?? '') ?? [];
   if (first === '' && last === '') return undefined;
   const start = first === '' ? Math.max(0, info.size - Number(last)) : Number(first);
   const end = first === '' || last === '' ? info.size : Math.min(Number(last) + 1, info.size);

@@ -7,6 +7,7 @@ import { checkConditions, pathInAddress } from './files-path.ts';
 export interface StoredFile {
   readonly path: string;
   readonly size: number;
+  readonly mtime: Date;
   readonly etag: string;
 }
 

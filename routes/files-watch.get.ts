@@ -1,8 +1,11 @@
-import type { ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { WebSocket } from 'ws';
 import { AppError } from '../src/errors.ts';
+import type { Guard } from '../src/guard.ts';
 import { type WatchEvent, WatchFilesQuery } from '../src/protocol/http.ts';
 import { describeProblems, expectation } from '../src/protocol/problems.ts';
+import { keyInQuery } from './events.query.ts';
+import { type Line, socketLine, streamLine, WatchOutlet } from './files-watch.outlet.ts';
 
 export interface Watch {
   onEvent(listener: (event: WatchEvent) => void): void;
@@ -11,59 +14,98 @@ export interface Watch {
 
 export type FileWatcher = (path: string) => Promise<Watch>;
 
-/** What may wait for a client that reads slowly, in bytes; after that it gets `resync` in place of what it missed. */
-const MAX_WAITING_BYTES = 1024 * 1024;
+/** Watches at a time; each takes a kernel watch for every directory below it. */
+const MAX_WATCHES = 64;
 
-const PING_MS = 20_000;
-
-/** `GET /files/watch`: changes below a directory as Server-Sent Events. */
-export function watchFilesRoute(watch: FileWatcher) {
+/** `GET /files/watch`: changes below a directory over a WebSocket, a JSON text frame each, or as Server-Sent Events. */
+export function watchFilesRoute(watch: FileWatcher, guard: Guard) {
   return (app: FastifyInstance): void => {
-    app.get('/files/watch', (request, reply) => watchFiles(request, reply, watch));
+    const watches = new Watches(watch);
+    app.addHook('preClose', (done) => {
+      watches.end();
+      done();
+    });
+    // After the plugin that knows about WebSockets.
+    void app.register((scope, _options, done) => {
+      scope.route({
+        method: 'GET',
+        url: '/files/watch',
+        exposeHeadRoute: false,
+        // Before a connection is made of it, so that what is wrong is said in HTTP.
+        preValidation: (request) => begin(request, watches, guard),
+        handler: (request, reply) => serveStream(request, reply, watches),
+        wsHandler: (socket, request) => serveSocket(socket, request, watches),
+      });
+      done();
+    });
   };
 }
 
-async function watchFiles(request: FastifyRequest, reply: FastifyReply, start: FileWatcher): Promise<void> {
+async function begin(request: FastifyRequest, watches: Watches, guard: Guard): Promise<void> {
+  if (!guard.hasValidKey(request.headers, keyInQuery(request.query))) throw new AppError('AUTH_INVALID_KEY');
   const query = WatchFilesQuery.safeParse(request.query, { error: expectation() });
   if (!query.success) throw AppError.invalidBody(describeProblems('query', query.error.issues).join('\n'));
-  const watch = await start(query.data.path);
-  reply.hijack();
-  const { raw } = reply;
-  raw.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' });
-  raw.flushHeaders();
-  const ping = setInterval(() => raw.write(': ping\n\n'), PING_MS);
-  raw.once('close', () => {
-    clearInterval(ping);
-    void watch.close();
-  });
-  if (raw.destroyed) raw.emit('close');
-  const outlet = new Outlet(raw);
-  watch.onEvent((event) => outlet.send(event));
+  await watches.begin(request, query.data.path);
 }
 
-/** Never lets more wait than the limit. */
-class Outlet {
-  readonly #response: ServerResponse;
-  #isBehind = false;
+function serveStream(request: FastifyRequest, reply: FastifyReply, watches: Watches): FastifyReply {
+  void reply.hijack();
+  watches.serve(request, streamLine(reply.raw));
+  return reply;
+}
 
-  constructor(response: ServerResponse) {
-    this.#response = response;
-    response.on('drain', () => this.#catchUp());
+function serveSocket(socket: WebSocket, request: FastifyRequest, watches: Watches): void {
+  watches.serve(request, socketLine(socket, request.raw.socket));
+}
+
+/** Those that are open; each goes with its connection. */
+class Watches {
+  readonly #start: FileWatcher;
+  readonly #open = new Map<FastifyRequest, Watch>();
+  readonly #lines = new Set<Line>();
+  /** Also those that are being opened. */
+  #count = 0;
+
+  constructor(start: FileWatcher) {
+    this.#start = start;
   }
 
-  send(event: WatchEvent): void {
-    if (this.#isBehind) return;
-    this.#isBehind = this.#response.writableLength > MAX_WAITING_BYTES;
-    if (!this.#isBehind) this.#write(event);
+  /** @throws AppError OVERLOADED, and why there is nothing to watch */
+  async begin(request: FastifyRequest, path: string): Promise<void> {
+    if (this.#count >= MAX_WATCHES)
+      throw new AppError('OVERLOADED', `${MAX_WATCHES} watches are open already; close one and try again.`);
+    this.#count += 1;
+    try {
+      const watch = await this.#start(path);
+      this.#open.set(request, watch);
+      const { socket } = request.raw;
+      socket.once('close', () => this.#close(request, watch));
+      if (socket.destroyed) this.#close(request, watch);
+    } catch (error) {
+      this.#count -= 1;
+      throw error;
+    }
   }
 
-  #catchUp(): void {
-    if (!this.#isBehind) return;
-    this.#isBehind = false;
-    this.#write({ kind: 'resync', reason: 'Changes were dropped because they were not read in time; look again.' });
+  serve(request: FastifyRequest, line: Line): void {
+    const watch = this.#open.get(request);
+    if (!watch) return line.end();
+    this.#lines.add(line);
+    line.onClose(() => {
+      this.#lines.delete(line);
+      this.#close(request, watch);
+    });
+    const outlet = new WatchOutlet(line);
+    watch.onEvent((event) => outlet.send(event));
   }
 
-  #write(event: WatchEvent): void {
-    this.#response.write(`event: ${event.kind}\ndata: ${JSON.stringify(event)}\n\n`);
+  end(): void {
+    for (const line of this.#lines) line.end();
+  }
+
+  #close(request: FastifyRequest, watch: Watch): void {
+    if (!this.#open.delete(request)) return;
+    this.#count -= 1;
+    void watch.close();
   }
 }

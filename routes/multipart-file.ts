@@ -1,6 +1,7 @@
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import { finished, pipeline } from 'node:stream/promises';
+import type { BusboyInstance } from '@fastify/busboy';
 import { AppError } from '../src/errors.ts';
 
 export interface MultipartFile {
@@ -8,6 +9,8 @@ export interface MultipartFile {
   readonly filename: string;
   /** Throws when the body breaks off; ends when all of the body has come. */
   readonly content: AsyncIterable<Uint8Array>;
+  /** Reads what is left of the body and forgets it; to be called when `content` is not read to its end. */
+  readonly discard: () => void;
 }
 
 /** Beside the file; nobody needs them, and they must not fill the memory. */
@@ -19,25 +22,46 @@ const FORM_LIMITS = { fields: 100, fieldSize: 64 * 1024, parts: 200, headerPairs
  * @throws AppError BODY_INVALID when the body is no such form, or has no such part
  */
 export async function openMultipartFile(request: IncomingMessage, name: string): Promise<MultipartFile> {
-  const contentType = request.headers['content-type'] ?? '';
-  if (!/^multipart\/form-data\b/i.test(contentType))
-    throw AppError.invalidBody('body: expected multipart/form-data with a part "file" that has a filename.');
-  const { default: busboy } = await import('@fastify/busboy');
-  const form = new busboy.Busboy({
-    headers: { ...request.headers, 'content-type': contentType },
-    preservePath: true,
-    limits: FORM_LIMITS,
-  });
+  const form = await openForm(request);
   const file = new Promise<{ stream: Readable; given: string }>((resolve) => {
     form.on('file', (field, stream, given) => {
+      // A part that breaks off says so at any time, also when nobody reads it; `ended` tells whoever does.
+      stream.on('error', () => {});
       if (field === name) resolve({ stream, given });
       else stream.resume();
     });
   });
   const ended = pipeline(request, form);
-  const found = await Promise.race([file, ended.then(() => undefined, badForm)]);
-  if (!found) throw AppError.invalidBody(`body.${name}: expected a part with this name and a filename.`);
-  return { filename: fileNameOf(found.given, name), content: contentOf(found.stream, ended) };
+  // The rest of the body is read in any case: a client that is still sending would wait for ever, and not see the answer.
+  const discard = (): void => {
+    request.unpipe(form);
+    request.resume();
+  };
+  try {
+    const found = await Promise.race([file, ended.then(() => undefined, badForm)]);
+    if (!found) throw AppError.invalidBody(`body.${name}: expected a part with this name and a filename.`);
+    return { filename: fileNameOf(found.given, name), content: contentOf(found.stream, ended), discard };
+  } catch (error) {
+    discard();
+    throw error;
+  }
+}
+
+/** @throws AppError BODY_INVALID for another content type, or one without a boundary */
+async function openForm(request: IncomingMessage): Promise<BusboyInstance> {
+  const contentType = request.headers['content-type'] ?? '';
+  if (!/^multipart\/form-data\b/i.test(contentType))
+    throw AppError.invalidBody('body: expected multipart/form-data with a part "file" that has a filename.');
+  const { default: busboy } = await import('@fastify/busboy');
+  try {
+    return new busboy.Busboy({
+      headers: { ...request.headers, 'content-type': contentType },
+      preservePath: true,
+      limits: FORM_LIMITS,
+    });
+  } catch (error) {
+    return badForm(error);
+  }
 }
 
 function badForm(error: unknown): never {

@@ -26,8 +26,12 @@ export function uploadFileRoute(receive: UploadReceiver) {
 
 async function uploadFile(request: FastifyRequest, receive: UploadReceiver): Promise<UploadFileReply> {
   const { destination, recursive } = parseQuery(request.query);
-  const { filename, content } = await openMultipartFile(request.raw, 'file');
-  await receive({ destination, isRecursive: recursive, filename }, content);
+  const { filename, content, discard } = await openMultipartFile(request.raw, 'file');
+  try {
+    await receive({ destination, isRecursive: recursive, filename }, content);
+  } finally {
+    discard();
+  }
   return { filename, destination, recursive };
 }
 

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net';
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import { watchBody } from './body-idle.ts';
 import { AppError } from './errors.ts';
 import type { Guard } from './guard.ts';
 import type { Logger } from './telemetry/logger.ts';
@@ -11,13 +12,14 @@ export interface AppOptions {
   readonly mask?: (text: string) => string;
   readonly maxBodyBytes: number;
   readonly keepAliveMs: number;
+  /** How long a request's body may stand still. */
+  readonly bodyIdleMs: number;
   readonly maxConnections: number;
   readonly plugins: readonly ((app: FastifyInstance) => void)[];
 }
 
-/** A request line and headers, and a whole request, must be here within these times. */
+/** A request line and headers must be here within this time. */
 const HEADERS_LIMIT_MS = 60_000;
-const REQUEST_LIMIT_MS = 15 * 60_000;
 
 /** The HTTP application with all its routes; it does not listen. */
 export function buildApp({
@@ -26,6 +28,7 @@ export function buildApp({
   mask = (text) => text,
   maxBodyBytes,
   keepAliveMs,
+  bodyIdleMs,
   maxConnections,
   plugins,
 }: AppOptions): FastifyInstance {
@@ -35,7 +38,8 @@ export function buildApp({
     logger: false,
     bodyLimit: maxBodyBytes,
     keepAliveTimeout: keepAliveMs,
-    requestTimeout: REQUEST_LIMIT_MS,
+    // A body may be of any size; see watchBody.
+    requestTimeout: 0,
     forceCloseConnections: 'idle',
     onProtoPoisoning: 'remove',
     onConstructorPoisoning: 'remove',
@@ -49,6 +53,7 @@ export function buildApp({
   app.removeContentTypeParser('text/plain');
   takeEmptyBodies(app);
   app.addHook('onRequest', (request, _reply, done) => {
+    watchBody(request.raw, bodyIdleMs, () => answerLate(request.raw.socket));
     guard.check(pathOf(request), request.headers);
     done();
   });
@@ -88,11 +93,19 @@ function answerGarbage(error: Error & { readonly code?: string }, socket: Socket
     : isLate
       ? 'The request took too long.'
       : 'This is no valid HTTP request.';
+  socket.end(lastAnswer(status, detail));
+}
+
+/** Nothing more comes from this client; a route that waits for it sees a body that breaks off. */
+function answerLate(socket: Socket): void {
+  socket.write(lastAnswer('408 Request Timeout', 'The body of the request stopped coming; send it again.'));
+  socket.destroySoon();
+}
+
+function lastAnswer(status: string, detail: string): string {
   const body = JSON.stringify({ detail });
   const length = Buffer.byteLength(body);
-  socket.end(
-    `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${length}\r\nconnection: close\r\n\r\n${body}`,
-  );
+  return `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${length}\r\nconnection: close\r\n\r\n${body}`;
 }
 
 function pathOf({ url }: FastifyRequest): string {

@@ -153,6 +153,7 @@ const LimitsSchema = z
     maxConnections: integer(1, 1_000_000),
     maxSubscribers: integer(0, 1_000_000),
     keepAliveMs: seconds(),
+    bodyIdleMs: seconds(),
   })
   .readonly();
 
@@ -473,6 +474,13 @@ const SETTINGS: readonly Setting[] = [
     placeholder: 'SECONDS',
     fallback: '75',
     help: 'idle connections are closed after so many seconds',
+  },
+  {
+    path: 'limits.bodyIdleMs',
+    flag: '--body-idle-seconds',
+    placeholder: 'SECONDS',
+    fallback: '120',
+    help: 'an upload may take any time, but not stand still for so many seconds',
   },
   {
     path: 'v0.initPluginTimeoutMs',

@@ -16,7 +16,7 @@ const OPEN_PATHS: ReadonlySet<string> = new Set(['/alive', '/health', '/ready', 
  * Their routes ask for the key with `hasValidKey`: those who cannot set a header (a browser's WebSocket or EventSource) give it
  * in the query or in the first frame.
  */
-const SELF_CHECKED_PATHS: ReadonlySet<string> = new Set(['/events', '/events/stream']);
+const SELF_CHECKED_PATHS: ReadonlySet<string> = new Set(['/events', '/events/stream', '/files/watch']);
 const SAFE_FETCH_SITES: ReadonlySet<string> = new Set(['same-origin', 'none']);
 const LOOPBACK_HOST = /^(?:localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d+)?$/i;
 

@@ -248,7 +248,7 @@ export class Server {
         eventStreamRoute(this.#streams),
         metricsRoute(this.#metrics),
         registerSecretsRoute(this.#secrets),
-        ...fileRoutes(this.#files),
+        ...fileRoutes(this.#files, this.#guard),
         openApiRoute(loadOpenApi),
       ],
     });

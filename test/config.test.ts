@@ -54,6 +54,7 @@ test('the defaults', () => {
       maxConnections: 1024,
       maxSubscribers: 256,
       keepAliveMs: 75_000,
+      bodyIdleMs: 120_000,
     },
     log: { maxBytes: 256 * MiB, maxAgeMs: 7 * 24 * 3_600_000 },
     secretEnv: ['*KEY*', '*TOKEN*', '*SECRET*', '*PASSWORD*'],
@@ -147,12 +148,14 @@ describe('flags', () => {
   });
 
   test('counts and times', () => {
-    const line = '--max-sessions 1 --max-actions-in-flight 2 --max-connections 3 --keep-alive-seconds 4';
+    const line =
+      '--max-sessions 1 --max-actions-in-flight 2 --max-connections 3 --keep-alive-seconds 4 --body-idle-seconds 5';
     expect(configOf(line).limits).toMatchObject({
       maxSessions: 1,
       maxActionsInFlight: 2,
       maxConnections: 3,
       keepAliveMs: 4000,
+      bodyIdleMs: 5000,
     });
   });
 });

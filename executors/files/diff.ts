@@ -1,3 +1,5 @@
+import { countEnds } from './lines.ts';
+
 /** A stretch of lines of which one side is to become the other. */
 interface Change {
   readonly oldStart: number;
@@ -18,23 +20,52 @@ const AUTOJUNK_LINES = 200;
 /** Above so many lines, both sides together, what is equal at the start and at the end is set aside first. */
 const MAX_EXACT_LINES = 4000;
 
+/** From so many characters on, what is equal at the start and at the end is set aside before lines are looked at. */
+const LARGE_TEXT = 1024 * 1024;
+
+/** In characters, both sides together. */
+const MAX_CHANGED_TEXT = 4 * 1024 * 1024;
+
 /** Above so many lines that differ, they are one change. */
 const MAX_COMPARED_LINES = 40_000;
 
 /**
  * The difference of two texts as V0 shows it (V0 §7.6): Python's `difflib.unified_diff` without context lines, trailing blanks of each
- * line removed. `''` when nothing changed. For large files the changes may be drawn differently than by Python, yet always correctly.
+ * line removed. `''` when nothing changed, or more than anybody reads. For large files the changes may be drawn differently than by Python, yet always correctly.
  */
 export function unifiedDiff(path: string, oldText: string, newText: string): string {
   if (oldText === newText) return '';
-  const [oldLines, newLines] = [oldText.split('\n'), newText.split('\n')];
+  const { head, oldMiddle, newMiddle } = setAside(oldText, newText);
+  if (oldMiddle.length + newMiddle.length > MAX_CHANGED_TEXT) return '';
+  const [oldLines, newLines] = [oldMiddle.split('\n'), newMiddle.split('\n')];
   const lines = [`--- ${path}`, `+++ ${path}`];
   for (const change of findChanges(oldLines, newLines)) {
-    lines.push(`@@ -${range(change.oldStart, change.oldEnd)} +${range(change.newStart, change.newEnd)} @@`);
+    const [oldStart, newStart] = [change.oldStart + head, change.newStart + head];
+    lines.push(`@@ -${range(oldStart, change.oldEnd + head)} +${range(newStart, change.newEnd + head)} @@`);
     for (const line of oldLines.slice(change.oldStart, change.oldEnd)) lines.push(`-${line}`);
     for (const line of newLines.slice(change.newStart, change.newEnd)) lines.push(`+${line}`);
   }
   return lines.map((line) => line.trimEnd()).join('\n');
+}
+
+/** What differs in two large texts, from line to line; so millions of equal lines are never split. */
+function setAside(oldText: string, newText: string): { head: number; oldMiddle: string; newMiddle: string } {
+  const shorter = Math.min(oldText.length, newText.length);
+  if (shorter < LARGE_TEXT) return { head: 0, oldMiddle: oldText, newMiddle: newText };
+  let start = 0;
+  while (start < shorter && oldText.charCodeAt(start) === newText.charCodeAt(start)) start += 1;
+  start = start === 0 ? 0 : oldText.lastIndexOf('\n', start - 1) + 1;
+  let end = 0;
+  const most = shorter - start;
+  while (end < most && oldText.charCodeAt(oldText.length - 1 - end) === newText.charCodeAt(newText.length - 1 - end))
+    end += 1;
+  const oldEnd = oldText.indexOf('\n', oldText.length - end);
+  end = oldEnd < 0 ? 0 : oldText.length - oldEnd;
+  return {
+    head: countEnds(oldText, 0, start),
+    oldMiddle: oldText.slice(start, oldText.length - end),
+    newMiddle: newText.slice(start, newText.length - end),
+  };
 }
 
 /** As a unified diff numbers lines: an empty range is named by the line before it. */

@@ -1,5 +1,5 @@
 import { CONTEXT_LINES, invalidParameter, numberedOutput, pythonList, REVIEW_INSERTED } from './editor-texts.ts';
-import { countLines, linesBetween, splitLines, withEndsOf, withPlainEnds } from './lines.ts';
+import { countLines, endOfRawLine, linesBetween, withEndsOf, withPlainEnds } from './lines.ts';
 import type { TextEdit } from './str-replace.ts';
 
 /**
@@ -15,9 +15,7 @@ export function insertLines(content: string, line: number, newStr: string, path:
       String(line),
       `It should be within the range of allowed values: ${pythonList([0, total])}`,
     );
-  const offset = splitLines(content)
-    .slice(0, line)
-    .reduce((sum, { length }) => sum + length, 0);
+  const offset = endOfRawLine(content, line);
   const before = content.slice(0, offset);
   const isOpen = before !== '' && !/[\r\n]$/.test(before);
   const put = withEndsOf(content, Math.max(0, offset - 1), `${isOpen ? '\n' : ''}${newStr}\n`);

@@ -6,6 +6,9 @@ export const MAX_READ_BYTES = 16 * MIB;
 /** Largest image, PDF or video that `read` answers as a data URL, in bytes. */
 export const MAX_MEDIA_BYTES = 32 * MIB;
 
+/** Largest file of the kernel that is served over HTTP, in bytes; they are read whole, because they report no size. */
+export const MAX_KERNEL_FILE_BYTES = 16 * MIB;
+
 /** How far `read` looks for the lines it was asked for, in bytes. */
 export const MAX_SCAN_BYTES = 4096 * MIB;
 

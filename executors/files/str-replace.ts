@@ -63,15 +63,23 @@ function allLines(plain: string): number[] | undefined {
 /** Lines where a text begins that is there more than once. */
 function matchLines(plain: string, text: string, first: number): number[] | undefined {
   if (plain.indexOf(text, first + text.length) < 0) return undefined;
-  const lines = new Set<number>();
+  const lines: number[] = [];
   let line = 1;
   let counted = 0;
-  for (let at = first; at >= 0 && lines.size <= MAX_NAMED_LINES; at = plain.indexOf(text, at + text.length)) {
+  for (let at = first; at >= 0 && lines.length <= MAX_NAMED_LINES;) {
     line += countEnds(plain, counted, at);
     counted = at;
-    lines.add(line);
+    if (lines.at(-1) !== line) lines.push(line);
+    // A line is named once: a million matches in it are one step, not a million.
+    const from = text.includes('\n') ? at + text.length : endOfLine(plain, at);
+    at = from < plain.length ? plain.indexOf(text, from) : -1;
   }
-  return [...lines];
+  return lines;
+}
+
+function endOfLine(plain: string, at: number): number {
+  const end = plain.indexOf('\n', at);
+  return end < 0 ? plain.length : end;
 }
 
 /** Where in a text with its own line ends the place is that `plainOffset` names in the same text with plain ones. */

@@ -1,18 +1,24 @@
 import { constants } from 'node:fs';
-import { type FileHandle, open, statfs, symlink, unlink } from 'node:fs/promises';
+import { type FileHandle, lstat, open, statfs, symlink, unlink } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
-import type { ZipFile } from 'yauzl';
+import { crc32 } from 'node:zlib';
 import type { FileAccess } from '../../src/sandbox/file-access.ts';
 import { codeOf, fault } from '../../src/sandbox/file-faults.ts';
 import type { Pin } from '../../src/sandbox/pin.ts';
 import { Replacement, writeFully } from './replacement.ts';
-import { checkArchive, openZip, refused, type SafeEntry, safeEntries, type UnzipLimits } from './zip-entries.ts';
+import {
+  checkArchive,
+  damaged,
+  openEntry,
+  openZip,
+  type SafeEntry,
+  safeEntries,
+  type UnzipLimits,
+} from './zip-entries.ts';
+import { linkTarget } from './zip-links.ts';
 
 /** Directories that are held open while their files are unpacked. */
 const MAX_PINNED = 64;
-
-/** Longest target of a symbolic link, as in the kernel. */
-const MAX_TARGET_BYTES = 4096;
 
 const CREATE = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | constants.O_NOFOLLOW;
 
@@ -29,23 +35,17 @@ export async function unzip(
   limits: UnzipLimits,
 ): Promise<void> {
   const { bavail, bsize } = await statfs(destination.link);
-  await checkArchive(await openZip(archive.fd), limits, bavail * bsize);
+  const checked = await openZip(archive.fd);
+  await checkArchive(checked, limits, bavail * bsize, (entry) => linkTarget(checked, entry));
   await using target = new Target(access, destination);
   const links: SafeEntry[] = [];
   const zip = await openZip(archive.fd);
   for await (const entry of safeEntries(zip)) {
     if (entry.kind === 'link') links.push(entry);
     else if (entry.kind === 'directory') await target.directory(entry.parts);
-    else await target.file(entry, await zip.openReadStreamPromise(entry.entry));
+    else await target.file(entry, await openEntry(zip, entry));
   }
-  for (const entry of links) await target.link(entry, await readTarget(zip, entry));
-}
-
-async function readTarget(zip: ZipFile, { entry, parts }: SafeEntry): Promise<string> {
-  if (entry.uncompressedSize > MAX_TARGET_BYTES) throw refused(`the target of link ${parts.join('/')} is too long`);
-  const chunks: Buffer[] = [];
-  for await (const chunk of await zip.openReadStreamPromise(entry)) chunks.push(chunk as Buffer);
-  return Buffer.concat(chunks).toString('utf8');
+  for (const entry of links) await target.link(entry, await linkTarget(zip, entry));
 }
 
 /** The directory that is unpacked into, and those below that were used last. */
@@ -82,7 +82,8 @@ class Target implements AsyncDisposable {
     return pin;
   }
 
-  async file({ parts, mode }: SafeEntry, content: Readable): Promise<void> {
+  async file(entry: SafeEntry, content: Readable): Promise<void> {
+    const { parts, mode } = entry;
     const parent = await this.directory(parts.slice(0, -1));
     const name = parts.at(-1) ?? '';
     const path = this.#pathOf(parts);
@@ -90,10 +91,10 @@ class Target implements AsyncDisposable {
     const created = await open(parent.child(name), CREATE, mode ?? 0o666).catch((error: unknown) => {
       if (codeOf(error) !== 'EEXIST') throw error;
     });
-    if (!created) return this.#replace(path, mode, content, parent, name);
+    if (!created) return this.#replace(path, entry, content, parent, name);
     try {
       await this.#access.claim(parent.child(name), parent.stats);
-      await copyTo(created, content);
+      await copyTo(created, entry, content);
       if (mode !== undefined) await created.chmod(mode);
     } catch (error) {
       await unlink(parent.child(name)).catch(() => {});
@@ -104,11 +105,11 @@ class Target implements AsyncDisposable {
   }
 
   async link({ parts }: SafeEntry, to: string): Promise<void> {
-    const path = parts.join('/');
-    if (leavesDestination(parts, to)) throw refused(`link ${JSON.stringify(path)} points out of the destination`);
     const parent = await this.directory(parts.slice(0, -1));
-    const place = parent.child(parts.at(-1) ?? '');
-    await unlink(place).catch(() => {});
+    const name = parts.at(-1) ?? '';
+    const place = parent.child(name);
+    this.#access.require(parent, 'write', this.#pathOf(parts));
+    await this.#remove(parent, name, this.#pathOf(parts));
     await symlink(to, place);
     await this.#access.claim(place, parent.stats);
   }
@@ -119,14 +120,21 @@ class Target implements AsyncDisposable {
   }
 
   /** A link is replaced, not followed. */
-  async #replace(path: string, mode: number | undefined, content: Readable, parent: Pin, name: string): Promise<void> {
+  async #replace(path: string, entry: SafeEntry, content: Readable, parent: Pin, name: string): Promise<void> {
     await using pin = await this.#access.pinChild(parent, name, path).catch(() => undefined);
-    if (pin?.path !== path) {
-      await unlink(parent.child(name));
-    }
-    await using replacement = await Replacement.begin(this.#access, path, { mode });
-    await copyTo(replacement.handle, content);
+    if (pin?.path !== path) await this.#remove(parent, name, path);
+    await using replacement = await Replacement.begin(this.#access, path, { mode: entry.mode, isFresh: true });
+    await copyTo(replacement.handle, entry, content);
     await replacement.commit();
+  }
+
+  /** What is there, if anything, as far as the account may. @throws EACCES, EISDIR */
+  async #remove(parent: Pin, name: string, path: string): Promise<void> {
+    const stats = await lstat(parent.child(name)).catch(() => undefined);
+    if (!stats) return;
+    if (stats.isDirectory()) throw fault('EISDIR', path);
+    if (!this.#access.allowsReplacing(parent.stats, stats)) throw fault('EACCES', path);
+    await unlink(parent.child(name));
   }
 
   #pathOf(parts: readonly string[]): string {
@@ -143,22 +151,25 @@ class Target implements AsyncDisposable {
   }
 }
 
-/**
- * Only targets whose `..` come first are taken: behind a name that is itself a link, `..` could lead anywhere.
- */
-function leavesDestination(parts: readonly string[], to: string): boolean {
-  if (to === '' || to.startsWith('/') || to.includes('\0')) return true;
-  const steps = to.split('/').filter((part) => part !== '' && part !== '.');
-  const ups = steps.findIndex((part) => part !== '..');
-  const count = ups < 0 ? steps.length : ups;
-  return count > parts.length - 1 || steps.slice(count).includes('..');
+/** @throws AppError ARCHIVE_REFUSED for other bytes than the archive promises */
+async function copyTo(file: FileHandle, { entry, parts }: SafeEntry, content: Readable): Promise<void> {
+  let position = 0;
+  let checksum = 0;
+  try {
+    for await (const chunk of content) {
+      const bytes = chunk as Buffer;
+      checksum = crc32(bytes, checksum);
+      await writeFully(file, bytes, position);
+      position += bytes.length;
+    }
+  } catch (error) {
+    if (isSystemError(error)) throw error;
+    throw damaged(parts.join('/'), error instanceof Error ? error.message : String(error), error);
+  }
+  if (checksum !== entry.crc32) throw damaged(parts.join('/'), 'its checksum is another');
 }
 
-async function copyTo(file: FileHandle, content: Readable): Promise<void> {
-  let position = 0;
-  for await (const chunk of content) {
-    const bytes = chunk as Buffer;
-    await writeFully(file, bytes, position);
-    position += bytes.length;
-  }
+/** zlib's errors have codes as well. */
+function isSystemError(error: unknown): boolean {
+  return error instanceof Error && 'syscall' in error;
 }

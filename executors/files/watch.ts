@@ -38,8 +38,16 @@ async function checkedPath(access: FileAccess, path: string): Promise<string> {
 }
 
 function listen(watcher: FSWatcher, listener: (event: WatchEvent) => void): void {
-  for (const kind of KINDS) watcher.on(kind, (path) => listener({ kind, path }));
-  watcher.on('ready', () => listener({ kind: 'ready' }));
+  // Links are told although they were there before.
+  let isReady = false;
+  for (const kind of KINDS)
+    watcher.on(kind, (path) => {
+      if (isReady) listener({ kind, path });
+    });
+  watcher.on('ready', () => {
+    isReady = true;
+    listener({ kind: 'ready' });
+  });
   watcher.on('error', (error) => {
     listener({ kind: 'error', reason: error instanceof Error ? error.message : String(error) });
   });

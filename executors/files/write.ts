@@ -5,7 +5,7 @@ import { codeOf } from '../../src/sandbox/file-faults.ts';
 import type { Pin } from '../../src/sandbox/pin.ts';
 import { encode, UTF_8 } from './encoding.ts';
 import { MAX_RANGE_WRITE_BYTES } from './limits.ts';
-import { splitLines } from './lines.ts';
+import { endOfRawLine, offsetOfLine } from './lines.ts';
 import { NotUtf8Error } from './read.ts';
 import { replaceFile } from './replacement.ts';
 import { readBytes } from './text-file.ts';
@@ -61,7 +61,7 @@ async function newText(
   const isWhole = start === 0 && end === -1;
   if (isWhole && existing.stats.size > MAX_RANGE_WRITE_BYTES) return written;
   const old = await readText(access, existing, path);
-  return isWhole ? written : replaceRange(splitLines(old), start, end, written);
+  return isWhole ? written : replaceRange(old, start, end, written);
 }
 
 async function readText(access: FileAccess, existing: Pin, path: string): Promise<string> {
@@ -71,13 +71,17 @@ async function readText(access: FileAccess, existing: Pin, path: string): Promis
 }
 
 /** `old[:start] + written + old[end:]`, with the line ends of the old lines. */
-function replaceRange(old: readonly string[], start: number, end: number, written: string): string {
-  const kept = start === 0 ? [] : old.slice(0, start);
-  const rest = end === -1 ? [] : old.slice(end);
-  const isCrLf = (kept.at(-1) ?? rest[0] ?? old[0] ?? '').endsWith('\r\n');
+function replaceRange(old: string, start: number, end: number, written: string): string {
+  const before = start === 0 ? '' : old.slice(0, offsetOfLine(old, start));
+  const rest = end === -1 ? '' : old.slice(offsetOfLine(old, end));
+  const isCrLf = before === '' ? endsWithCrLf(rest === '' ? old : rest) : before.endsWith('\r\n');
   const lineEnd = isCrLf ? '\r\n' : '\n';
   const put = isCrLf ? written.replaceAll(/(?<!\r)\n/g, '\r\n') : written;
-  const before = kept.join('');
-  const gap = before === '' || /[\r\n]$/.test(before) ? '' : lineEnd;
-  return before + gap + put + rest.join('');
+  const isOpen = before !== '' && !before.endsWith('\n') && !before.endsWith('\r');
+  return before + (isOpen ? lineEnd : '') + put + rest;
+}
+
+/** Whether the first line does. */
+function endsWithCrLf(text: string): boolean {
+  return text.slice(0, endOfRawLine(text, 1)).endsWith('\r\n');
 }

@@ -223,9 +223,18 @@ const queryFlag = z
   .refine((word) => TRUE_WORDS.has(word) || FALSE_WORDS.has(word), { error: expectation(FLAG_WORDS) })
   .transform((word) => TRUE_WORDS.has(word));
 
+/** A path for the system, which ends names at a NUL. */
+const path = z
+  .string()
+  .refine((text) => !text.includes('\0'), { error: expectation('a path without a NUL character') });
+
+const absolutePath = path.refine((text) => text.startsWith('/'), {
+  error: expectation('an absolute path, such as /workspace'),
+});
+
 /** Query of `POST /upload_file` (V0 §2.5). */
 export const UploadFileQuery = z.object({
-  destination: z.string().default('/').describe('Directory, absolute; made with those above it if it is missing.'),
+  destination: path.default('/').describe('Directory, absolute; made with those above it if it is missing.'),
   recursive: queryFlag.default(false).describe(`Unpack the file, a zip archive, in the directory; ${FLAG_WORDS}.`),
 });
 
@@ -242,7 +251,7 @@ export const UploadFileReply = z.object({
 });
 
 /** Query of `GET /download_files` (V0 §2.6). */
-export const DownloadFilesQuery = z.object({ path: z.string().describe('Directory or file, absolute.') });
+export const DownloadFilesQuery = z.object({ path: path.describe('Directory or file, absolute.') });
 
 /** Path of `/files/{path}`. */
 export const FilePathParams = z.object({
@@ -289,9 +298,15 @@ export const DeleteFileReply = z.object({ deleted: z.string().describe('The path
 
 /** Body of `POST /files/search`. */
 export const SearchFilesRequest = z.object({
-  path: z.string().describe('Directory, absolute.'),
+  path: absolutePath.describe('Directory, absolute.'),
   glob: z
-    .array(z.string().min(1).max(1000))
+    .array(
+      z
+        .string()
+        .min(1)
+        .max(1000)
+        .regex(/^[^\0]*$/, { error: expectation('a glob without a NUL character') }),
+    )
     .max(100)
     .default([])
     .describe('Only files that match one of these, such as `**/*.ts`; with a leading `!` none that match.'),
@@ -299,6 +314,7 @@ export const SearchFilesRequest = z.object({
     .string()
     .min(1)
     .max(10_000)
+    .regex(/^[^\0\n]*$/, { error: expectation('text of one line, without a NUL character') })
     .exactOptional()
     .describe('Text to find in files; without it, names are answered.'),
   regex: z.boolean().default(false).describe('Whether `pattern` is a regular expression.'),
@@ -323,7 +339,8 @@ export const SearchFilesLine = z.union([
 
 /** Query of `GET /files/watch`. */
 export const WatchFilesQuery = z.object({
-  path: z.string().describe('Directory or file, absolute; with all that is below.'),
+  path: absolutePath.describe('Directory or file, absolute; with all that is below.'),
+  session_api_key: z.string().exactOptional().describe('The key, for clients that cannot set a header.'),
 });
 
 /** Data of an event of `GET /files/watch`. */

@@ -55,12 +55,18 @@ function expectedBy(issue: z.core.$ZodRawIssue): string {
     case 'invalid_format':
       return `text like ${issue.pattern ?? issue.format}`;
     case 'too_small':
-      return issue.origin === 'array' ? `a list of at least ${issue.minimum}` : `a number >= ${issue.minimum}`;
+      return sizeWords(issue.origin, 'at least', issue.minimum) ?? `a number >= ${issue.minimum}`;
     case 'too_big':
-      return issue.origin === 'array' ? `a list of at most ${issue.maximum}` : `a number <= ${issue.maximum}`;
+      return sizeWords(issue.origin, 'at most', issue.maximum) ?? `a number <= ${issue.maximum}`;
     default:
       return 'another value';
   }
+}
+
+/** undefined: what is limited is no size. */
+function sizeWords(origin: string, limit: string, size: number | bigint): string | undefined {
+  if (origin === 'array') return `a list of ${limit} ${size}`;
+  return origin === 'string' ? `a string of ${limit} ${size} character${Number(size) === 1 ? '' : 's'}` : undefined;
 }
 
 function pathOf(root: string, path: readonly PropertyKey[]): string {

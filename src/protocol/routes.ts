@@ -438,7 +438,8 @@ export const ROUTES: readonly Route[] = [
     operationId: 'watchFiles',
     summary: 'Changes below a directory, as they happen',
     description:
-      'Server-Sent Events; `ready` comes first. A client that reads too slowly gets `resync` in place of what it missed.',
+      'Over a WebSocket, a JSON text frame for each event, or as Server-Sent Events; `ready` comes first. A client that reads too ' +
+      'slowly gets `resync` in place of what it missed.',
     isAuthRequired: true,
     query: WatchFilesQuery,
     replies: {

@@ -5,6 +5,7 @@ import type { Account } from './account.ts';
 import { codeOf, fault, OutsideRootsError } from './file-faults.ts';
 import { hasRight, type Identity, identityOf, type Right } from './identity.ts';
 import { Pin } from './pin.ts';
+import { PlainFiles } from './plain-files.ts';
 
 export interface FileAccessOptions {
   /** Whose rights count and who owns what is made; undefined: this process's own. */
@@ -27,6 +28,7 @@ const O_PATH = 0o10000000;
  */
 export class FileAccess {
   readonly identity: Identity | undefined;
+  readonly plainFiles = new PlainFiles();
   readonly #roots: readonly string[];
 
   constructor({ identity, roots }: FileAccessOptions) {
@@ -49,9 +51,9 @@ export class FileAccess {
   }
 
   /** An entry of a pinned directory; links are followed. @param path for messages */
-  async pinChild(parent: Pin, name: string, path: string): Promise<Pin> {
+  async pinChild(parent: Pin, name: string | Buffer, path: string): Promise<Pin> {
     this.require(parent, 'search', path);
-    return this.#pinAt(parent.child(name), path);
+    return this.#pinAt(typeof name === 'string' ? parent.child(name) : parent.childOfBytes(name), path);
   }
 
   /** The directory that holds `path`, and the last name of it. @throws EISDIR for a path without such a name */
@@ -129,7 +131,7 @@ export class FileAccess {
   }
 
   /** A file that is replaced in the very moment of opening is opened anew: there always is one. */
-  async #pinAt(openPath: string, path: string): Promise<Pin> {
+  async #pinAt(openPath: string | Buffer, path: string): Promise<Pin> {
     for (let attempt = 1; attempt <= MAX_ATTEMPTS; attempt += 1) {
       const pin = await this.#tryPin(openPath, path);
       if (pin) return pin;
@@ -138,7 +140,7 @@ export class FileAccess {
   }
 
   /** undefined: what was opened has no name any more. */
-  async #tryPin(openPath: string, path: string): Promise<Pin | undefined> {
+  async #tryPin(openPath: string | Buffer, path: string): Promise<Pin | undefined> {
     const handle = await open(openPath, O_PATH).catch((error: unknown) => {
       const code = codeOf(error);
       throw code !== undefined && code in KNOWN_CODES ? fault(code as keyof typeof KNOWN_CODES, path) : error;

@@ -18,6 +18,11 @@ export class Pin implements AsyncDisposable {
     this.stats = stats;
   }
 
+  /** For a child process; it is ours to close. */
+  get fd(): number {
+    return this.#handle.fd;
+  }
+
   /** A path for system calls that follow links. */
   get link(): string {
     return `/proc/self/fd/${this.#handle.fd}`;
@@ -26,6 +31,11 @@ export class Pin implements AsyncDisposable {
   /** A path for system calls on an entry of this directory. @param name without slashes */
   child(name: string): string {
     return `${this.link}/${name}`;
+  }
+
+  /** The same for a name that may be no UTF-8. */
+  childOfBytes(name: Buffer): Buffer {
+    return Buffer.concat([Buffer.from(`${this.link}/`), name]);
   }
 
   /** @throws SpecialFileError, EISDIR */

@@ -1,4 +1,5 @@
 /** A server of root whose shells run as another account: files obey that account's rights and belong to it. */
+import { execFileSync } from 'node:child_process';
 import { chmodSync, chownSync, mkdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -83,6 +84,26 @@ describe.skipIf(!canSwitch)('as root for another account', () => {
     expect(upload.status).toBe(500);
     expect(((await upload.json()) as { detail: string }).detail).toContain('Permission denied');
     expect((await write(`${dirname(dir)}/no.txt`, 'x')).content).toContain('Permission denied');
+  });
+
+  test('an archive replaces nothing that the account may not', async () => {
+    const theirs = join(dir, 'theirs');
+    mkdirSync(theirs, { mode: 0o755 });
+    writeFileSync(join(theirs, 'file'), 'old');
+    const script = `import zipfile,sys
+z = zipfile.ZipFile(sys.argv[1], 'w')
+i = zipfile.ZipInfo('theirs/file'); i.external_attr = 0o120777 << 16 if sys.argv[2] == 'link' else 0o100644 << 16
+z.writestr(i, 'file2'); z.close()`;
+    for (const kind of ['link', 'file']) {
+      const archive = join(dirname(dir), `${kind}.zip`);
+      execFileSync('python3', ['-c', script, archive, kind]);
+      const form = new FormData();
+      form.append('file', new Blob([readFileSync(archive)]), 'a.zip');
+      const address = `${server.url}/upload_file?recursive=true&destination=${dir}`;
+      const reply = await fetch(address, { method: 'POST', body: form });
+      expect(((await reply.json()) as { detail: string }).detail).toContain('Permission denied');
+      expect(readFileSync(join(theirs, 'file'), 'utf8')).toBe('old');
+    }
   });
 
   test('an uploaded file belongs to it, and a sticky directory protects the files of others', async () => {

@@ -1,5 +1,7 @@
 /** `/files/…`: reading, storing, removing, searching and watching over plain HTTP. */
-import { mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { copyFileSync, mkdirSync, readdirSync, readFileSync, statSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { TestServer } from '../support/server.ts';
@@ -55,6 +57,9 @@ describe('GET', () => {
     ['lines=1-2', 200, '0123456789', null],
     ['bytes=10-', 416, undefined, null],
     ['bytes=5-2', 416, undefined, null],
+    ['bytes=-0', 416, undefined, null],
+    ['BYTES=2-4', 206, '234', 'bytes 2-4/10'],
+    ['bytes=2-99999999999999999999', 206, '23456789', 'bytes 2-9/10'],
   ])('Range: %s', async (range, status, text, contentRange) => {
     const path = join(dir, 'a');
     writeFileSync(path, '0123456789');
@@ -75,9 +80,22 @@ describe('GET', () => {
     expect((await get(path, { 'if-none-match': `"x", ${etag}` })).status).toBe(304);
     expect((await get(path, { 'if-modified-since': modified })).status).toBe(304);
     expect((await get(path, { range: 'bytes=0-0', 'if-range': etag })).status).toBe(206);
+    expect((await get(path, { 'if-match': etag })).status).toBe(200);
+    expect((await get(path, { 'if-unmodified-since': modified })).status).toBe(200);
+    expect((await get(path, { 'if-match': '"x"' })).status).toBe(412);
+    expect((await get(path, { 'if-unmodified-since': 'Mon, 01 Jan 2001 00:00:00 GMT' })).status).toBe(412);
     writeFileSync(path, 'other');
     expect((await get(path, { 'if-none-match': etag })).status).toBe(200);
     expect((await get(path, { range: 'bytes=0-0', 'if-range': etag })).status).toBe(200);
+  });
+
+  test('files of the kernel, whose sizes say nothing', async () => {
+    const status = await (await get('/proc/self/status')).text();
+    expect(status).toContain('Pid:');
+    const page = await get('/sys/kernel/mm/transparent_hugepage/enabled');
+    expect(await page.text()).toBe(readFileSync('/sys/kernel/mm/transparent_hugepage/enabled', 'utf8'));
+    const part = await get('/proc/self/status', { range: 'bytes=0-4' });
+    expect([part.status, await part.text()]).toEqual([206, 'Name:']);
   });
 
   test('a directory, as JSON', async () => {
@@ -102,7 +120,8 @@ describe('GET', () => {
     ['/no/such', 404],
     ['/dev/zero', 409],
     ['/a\0b', 422],
-    [`/${'x'.repeat(256)}`, 404],
+    [`/${'x'.repeat(256)}`, 422],
+    ['/proc/kmsg', 409],
   ])('%j answers %i', async (path, status) => {
     const reply = await get(path);
     expect(reply.status).toBe(status);
@@ -135,6 +154,29 @@ describe('PUT', () => {
     expect(readdirSync(dir)).toEqual(['a']);
   });
 
+  test('a running program that a link of /proc names is not replaced', async () => {
+    const program = join(dir, 'program');
+    copyFileSync('/bin/sleep', program);
+    const child = spawn(program, ['60']);
+    try {
+      await once(child, 'spawn');
+      const link = `/proc/${child.pid}/exe`;
+      expect((await put(link, 'x')).status).toBe(409);
+      symlinkSync(link, join(dir, 'link'));
+      expect((await put(join(dir, 'link'), 'x')).status).toBe(409);
+      expect(readFileSync(program).equals(readFileSync('/bin/sleep'))).toBe(true);
+      expect(readdirSync(dir).toSorted()).toEqual(['link', 'program']);
+    } finally {
+      child.kill('SIGKILL');
+    }
+  });
+
+  test('what the kernel refuses is told', async () => {
+    const reply = await put('/proc/version', 'x');
+    expect(reply.status).toBeLessThan(500);
+    expect(((await reply.json()) as { detail: string }).detail).toContain('/proc/version');
+  });
+
   test('a directory, and below a file: 409', async () => {
     writeFileSync(join(dir, 'file'), 'x');
     expect((await put(dir, 'x')).status).toBe(409);
@@ -148,6 +190,10 @@ test('DELETE', async () => {
   writeFileSync(join(dir, 'd/e/f'), 'x');
   writeFileSync(join(dir, 'kept'), 'x');
   symlinkSync(join(dir, 'kept'), join(dir, 'd/link'));
+  // Names are bytes, of which not all are UTF-8.
+  const bytes = Buffer.concat([Buffer.from(join(dir, 'd/caf')), Buffer.from([0xe9])]);
+  mkdirSync(bytes);
+  writeFileSync(Buffer.concat([bytes, Buffer.from('/'), Buffer.from([0xff])]), 'x');
   expect((await remove(join(dir, 'none'))).status).toBe(404);
   expect((await remove(join(dir, 'd'))).status).toBe(409);
   expect((await remove(join(dir, 'kept'), '', { 'if-match': '"other"' })).status).toBe(412);
@@ -219,7 +265,20 @@ describe.each(['ripgrep', 'no ripgrep'])('search with %s', (how) => {
 
   test('wrong requests', async () => {
     expect((await searching.request('POST', '/files/search', { path: '/no/such' })).status).toBe(404);
-    expect((await searching.request('POST', '/files/search', {})).status).toBe(422);
+    const wrong = async (body: object): Promise<string> => {
+      const { status, json } = await searching.request('POST', '/files/search', body);
+      expect(status).toBe(422);
+      return json.errors;
+    };
+    expect(await wrong({})).toContain('body.path: expected a string, got nothing');
+    expect(await wrong({ path: 'src' })).toContain('body.path: expected an absolute path, such as /workspace, got');
+    expect(await wrong({ path: '/a\0b' })).toContain('body.path: expected a path without a NUL character');
+    expect(await wrong({ path: '/', pattern: '' })).toContain(
+      'body.pattern: expected a string of at least 1 character',
+    );
+    expect(await wrong({ path: '/', pattern: 'a\nb' })).toContain('body.pattern: expected text of one line');
+    expect(await wrong({ path: '/', glob: ['a\0'] })).toContain('body.glob[0]: expected a glob without a NUL');
+    expect(await wrong({ path: '/', limit: 0 })).toContain('body.limit: expected a number >= 1, got 0');
   });
 });
 

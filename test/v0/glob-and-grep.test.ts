@@ -1,6 +1,7 @@
 /**
  * V0's tests of searching (V0 §7.8). Its client makes these command lines and there is no endpoint: what is shown here is that the
- * shell takes them as they are. V0's two tests of the command builder alone concern no server.
+ * shell takes them as they are. V0's two tests of the text alone are kept, with the same expectations of what the client sends, and
+ * go on to run it.
  */
 import { execFileSync } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -36,7 +37,7 @@ function grepCommand(pattern: string, path: string, include?: string): string {
   return announced(`rg -li ${quote(pattern)} --sortr=modified${glob} ${quote(path)} | head -n 100`);
 }
 
-function globCommand(pattern: string, path: string): string {
+function globCommand(pattern: string, path = '.'): string {
   return announced(`rg --files ${quote(path)} -g ${quote(pattern)} --sortr=modified | head -n 100`);
 }
 
@@ -61,63 +62,138 @@ describe.skipIf(!hasRipgrep)('with ripgrep', () => {
     return reply;
   }
 
+  test('test_grep_to_cmdrun_basic', async () => {
+    await setUp('mkdir -p src && echo "function" > src/basic.txt && echo "An ERROR" > src/basic.js');
+    const plain = grepCommand('function', 'src');
+    expect(plain).toContain('rg -li function');
+    expect(plain).toContain('Below are the execution results');
+    expect((await search(plain)).content).toContain('src/basic.txt');
+    const limited = grepCommand('error', 'src', '*.js');
+    expect(limited).toContain('rg -li error');
+    expect(limited).toContain("--glob '*.js'");
+    expect(limited).toContain('Below are the execution results');
+    const { content } = await search(limited);
+    expect(content).toContain('src/basic.js');
+    expect(content).not.toContain('basic.txt');
+  });
+
   test('test_grep_to_cmdrun_quotes', async () => {
-    await setUp(`mkdir -p /tmp/grep-quotes && cd /tmp/grep-quotes && \\
-      echo 'function "quoted_test" here' > double.txt && \\
-      echo "function 'single_test' here" > single.txt`);
-    const double = await search(grepCommand('function.*"quoted_test"', '/tmp/grep-quotes'));
-    expect(double.content).toContain('/tmp/grep-quotes/double.txt');
-    const single = await search(grepCommand("function.*'single_test'", '/tmp/grep-quotes'));
-    expect(single.content).toContain('/tmp/grep-quotes/single.txt');
+    await setUp(`echo 'const message = "Hello";' > test_quotes.js`);
+    const double = grepCommand('const message = "Hello"', server.workingDir);
+    expect(double).toContain('rg -li');
+    expect((await search(double)).content).toContain(`${server.workingDir}/test_quotes.js`);
+    await setUp(`echo "function('test') {}" > test_quotes2.js`);
+    const single = grepCommand(String.raw`function\('test'\)`, server.workingDir);
+    expect(single).toContain('rg -li');
+    expect((await search(single)).content).toContain(`${server.workingDir}/test_quotes2.js`);
   });
 
   test('test_grep_to_cmdrun_special_chars', async () => {
-    await setUp(`mkdir -p /tmp/grep-special && cd /tmp/grep-special && \\
-      echo "testing x && y || z pattern" > and.txt && \\
-      echo "price is \\$100 and \\\`tick\\\` bang!" > dollar.txt && \\
-      echo "foo { bar }" > braces.txt && \\
-      echo "a > b # comment" > more.txt && \\
-      echo "name is star.js *.js" > star.txt`);
+    // As V0 sends it: a line end and blanks first, continued lines, escapes inside double quotes.
+    const lines: readonly (readonly [text: string, file: string])[] = [
+      ['testing x && y || z pattern', 'logical.txt'],
+      ['function() { return x; }', 'function.txt'],
+      [String.raw`using \$variable here`, 'dollar.txt'],
+      ['using \\`backticks\\` here', 'backticks.txt'],
+      [String.raw`line with \\n newline chars`, 'newline.txt'],
+      ['matching *.js wildcard', 'wildcard.txt'],
+      ['testing x > y redirection', 'redirect.txt'],
+      ['testing a | b pipe', 'pipe.txt'],
+      ['line with #comment', 'comment.txt'],
+      [String.raw`CSS \!important rule`, 'bang.txt'],
+    ];
+    const place = `${server.workingDir}/test_special_patterns`;
+    const commands = lines.map(([text, file]) => `echo "${text}" > ${place}/${file}`);
+    await setUp(`\n        mkdir -p ${place} && \\\n        ${commands.join(' && \\\n        ')}\n        `);
     for (const [pattern, file] of [
-      [String.raw`x && y \|\| z`, 'and.txt'],
-      [String.raw`\$100`, 'dollar.txt'],
-      [String.raw`foo \{ bar \}`, 'braces.txt'],
-      ['a > b #', 'more.txt'],
-      [String.raw`\*\.js`, 'star.txt'],
+      [String.raw`x && y \|\| z`, 'logical.txt'],
+      [String.raw`function\(\) \{ return x; \}`, 'function.txt'],
+      [String.raw`\$variable`, 'dollar.txt'],
+      [String.raw`\\n newline`, 'newline.txt'],
+      [String.raw`\*\.js`, 'wildcard.txt'],
+      ['x > y', 'redirect.txt'],
+      [String.raw`a \| b`, 'pipe.txt'],
+      ['#comment', 'comment.txt'],
     ] as const) {
-      const found = await search(grepCommand(pattern, '/tmp/grep-special'));
-      expect(found.content).toContain(`/tmp/grep-special/${file}`);
+      const command = grepCommand(pattern, place);
+      expect(command).toContain('rg -li');
+      expect(command).toContain('Below are the execution results of the search command:');
+      expect((await search(command)).content, pattern).toContain(`${place}/${file}`);
     }
   });
 
   test('test_grep_to_cmdrun_paths_with_spaces', async () => {
-    await setUp(`mkdir -p "/tmp/grep with space" && echo "function in file" > "/tmp/grep with space/a file.txt"`);
-    const found = await search(grepCommand('function', '/tmp/grep with space', '*.txt'));
-    expect(found.content).toContain('/tmp/grep with space/a file.txt');
+    await setUp(`
+        mkdir -p "src/my project" "test files/unit tests" "src/special$chars" "path with spaces and $pecial ch@rs" && \\
+        echo "function searchablePattern() { return true; }" > "src/my project/test.js" && \\
+        echo "function testFunction() { return 42; }" > "test files/unit tests/test.js" && \\
+        echo "function specialFunction() { return null; }" > "src/special$chars/test.js" && \\
+        echo "function weirdFunction() { return []; }" > "path with spaces and $pecial ch@rs/test.js"
+        `);
+    for (const path of ['src/my project', 'test files/unit tests']) {
+      const command = grepCommand('function', path);
+      expect(command).toContain('rg -li');
+      const { content } = await search(command);
+      expect(content).toContain('function');
+      expect(content).toContain(`${path}/test.js`);
+    }
   });
 
   test('test_glob_to_cmdrun_basic', async () => {
-    await setUp(
-      'mkdir -p /tmp/glob-basic/src && touch /tmp/glob-basic/app.js /tmp/glob-basic/src/util.js /tmp/glob-basic/a.py',
-    );
-    const found = await search(globCommand('**/*.js', '/tmp/glob-basic'));
-    expect(found.content).toContain('/tmp/glob-basic/app.js');
-    expect(found.content).toContain('/tmp/glob-basic/src/util.js');
-    expect(found.content).not.toContain('/tmp/glob-basic/a.py');
+    await setUp('mkdir -p src && touch src/app.js src/a.py b.py');
+    const inside = globCommand('*.js', 'src');
+    expect(inside).toContain("rg --files src -g '*.js'");
+    expect(inside).toContain('head -n 100');
+    expect(inside).toContain('echo "Below are the execution results of the glob command:');
+    expect((await search(inside)).content).toContain('src/app.js');
+    const here = globCommand('*.py');
+    expect(here).toContain("rg --files . -g '*.py'");
+    expect(here).toContain('head -n 100');
+    expect(here).toContain('echo "Below are the execution results of the glob command:');
+    const { content } = await search(here);
+    expect(content).toContain('./src/a.py');
+    expect(content).toContain('./b.py');
+    expect(content).not.toContain('app.js');
   });
 
   test('test_glob_to_cmdrun_special_patterns', async () => {
-    await setUp(
-      'mkdir -p "/tmp/glob-special/with space" && cd /tmp/glob-special && touch test1.txt test2.txt testa.txt b.json "with space/c d.txt"',
-    );
+    await setUp(`
+        mkdir -p src/components src/utils && \\
+        touch src/file1.js src/file2.js src/file9.js && \\
+        touch src/components/comp.jsx src/components/comp.tsx && \\
+        touch src/$special-file.js && \\
+        touch src/temp1.js src/temp2.js && \\
+        touch src/file.js src/file.ts src/file.jsx && \\
+        touch "src/weird\\\`file\\\`.js" && \\
+        touch "src/file with spaces.js"
+        `);
     for (const [pattern, files] of [
-      ['**/test[0-9].txt', ['test1.txt', 'test2.txt']],
-      ['**/*.{json,md}', ['b.json']],
-      ['test?.txt', ['testa.txt']],
-      ['**/c d.txt', ['with space/c d.txt']],
+      ['**/*.js', ['file1.js', 'file2.js']],
+      ['**/{*.jsx,*.tsx}', ['comp.jsx', 'comp.tsx']],
+      ['file[0-9].js', ['file1.js', 'file2.js', 'file9.js']],
+      ['temp?.js', ['temp1.js', 'temp2.js']],
+      ['file.{js,ts,jsx}', ['file.js', 'file.ts', 'file.jsx']],
+      ['file with spaces.js', ['file with spaces.js']],
     ] as const) {
-      const found = await search(globCommand(pattern, '/tmp/glob-special'));
-      for (const file of files) expect(found.content).toContain(`/tmp/glob-special/${file}`);
+      const { content } = await search(globCommand(pattern, 'src'));
+      for (const file of files) expect(content, pattern).toContain(file);
+    }
+  });
+
+  test('test_glob_to_cmdrun_paths_with_spaces', async () => {
+    await setUp(`
+        mkdir -p "project files/src" "test results/unit tests" "weird$path/code" "path with spaces and $pecial ch@rs" && \\
+        touch "project files/src/file1.js" "project files/src/file2.js" && \\
+        touch "test results/unit tests/test1.js" "test results/unit tests/test2.js" && \\
+        touch "weird$path/code/weird1.js" "weird$path/code/weird2.js" && \\
+        touch "path with spaces and $pecial ch@rs/special1.js" "path with spaces and $pecial ch@rs/special2.js"
+        `);
+    for (const [path, files] of [
+      ['project files/src', ['file1.js', 'file2.js']],
+      ['test results/unit tests', ['test1.js', 'test2.js']],
+    ] as const) {
+      const { content } = await search(globCommand('*.js', path));
+      for (const file of files) expect(content).toContain(file);
     }
   });
 });

@@ -31,6 +31,7 @@ export class StreamServer implements AsyncDisposable {
       log,
       maxBodyBytes: 1024 * 1024,
       keepAliveMs: 60_000,
+      bodyIdleMs: 60_000,
       maxConnections: 1000,
       plugins: [
         healthRoute,

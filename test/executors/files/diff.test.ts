@@ -34,6 +34,42 @@ test('frequent lines of long texts are left out of its index, as difflib does', 
   expect(pairs.map(([a, b]) => unifiedDiff('p', a, b))).toEqual(byPython(pairs));
 });
 
+/** What a diff without context makes of a text. */
+function patched(text: string, diff: string): string {
+  const lines = text.split('\n');
+  let shift = 0;
+  let place = 0;
+  for (const line of diff.split('\n').slice(2)) {
+    const [, from = '', count = '1'] = /^@@ -(\d+)(?:,(\d+))? /.exec(line) ?? [];
+    if (from !== '') {
+      place = Number(from) - (count === '0' ? 0 : 1) + shift;
+    } else if (line.startsWith('-')) {
+      expect(lines.splice(place, 1)).toEqual([line.slice(1)]);
+      shift -= 1;
+    } else {
+      lines.splice(place, 0, line.slice(1));
+      place += 1;
+      shift += 1;
+    }
+  }
+  return lines.join('\n');
+}
+
+test('what large texts have in common is set aside, and the rest is right', () => {
+  const padding = 'x'.repeat(1024 * 1024);
+  const lines = fc.array(fc.constantFrom('a', 'b', ''), { maxLength: 4 });
+  const text = fc.tuple(lines, lines).map(([first, last]) => [...first, padding, ...last].join('\n'));
+  for (const [before, after] of fc.sample(fc.tuple(text, text), 200)) {
+    const diff = unifiedDiff('p', before, after);
+    expect(before === after || patched(before, diff) === after).toBe(true);
+  }
+});
+
+test('a change of millions of lines has no diff', () => {
+  expect(unifiedDiff('p', '', 'a\n'.repeat(1_000_000))).toContain('@@ -0,0 +1,1000000 @@');
+  expect(unifiedDiff('p', '', 'a\n'.repeat(3_000_000))).toBe('');
+});
+
 test('a large file takes no time', () => {
   const lines = Array.from({ length: 200_000 }, (_, index) => `line ${index % 1000}`);
   const changed = lines.with(100_000, 'changed');

@@ -1,0 +1,94 @@
+/** `view` of office files and PDF as Markdown (V0 §7.5). */
+import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, test } from 'vitest';
+import { pdfOf, writeDocument, writeSlides, writeWorkbook } from '../support/office.ts';
+import { TestServer } from '../support/server.ts';
+
+let server: TestServer;
+
+beforeAll(async () => {
+  server = await TestServer.start();
+});
+
+afterAll(() => server[Symbol.asyncDispose]());
+
+const pathOf = (name: string): string => join(server.workingDir, name);
+
+async function view(name: string): Promise<string> {
+  const path = pathOf(name);
+  const edited = await server.action({ action: 'edit', args: { path, command: 'view' } });
+  const read = await server.action({ action: 'read', args: { path, impl_source: 'oh_aci' } });
+  expect(read.content).toBe(edited.content);
+  return edited.content;
+}
+
+const shown = (name: string, text: string): string =>
+  `Here's the content of the file ${pathOf(name)} displayed in Markdown format:\n${text}\n`;
+
+const failure = (name: string, reason: string): string =>
+  `ERROR:\nError in converting file to Markdown: ${reason}. Please use Python code to read ${pathOf(name)}`;
+
+test('a document', async () => {
+  writeDocument(pathOf('a.DOCX'));
+  expect(await view('a.DOCX')).toBe(
+    shown(
+      'a.DOCX',
+      '# Größe & Maß\n\nSome **bold** 日本語.\n\n*   first\n*   second\n\n|     |     |\n| --- | --- |\n| a   | b   |\n| 1   | 2   |',
+    ),
+  );
+});
+
+test('a workbook: each sheet a table', async () => {
+  writeWorkbook(pathOf('a.xlsx'));
+  expect(await view('a.xlsx')).toBe(
+    shown(
+      'a.xlsx',
+      '## People\n| name | age | born |\n| --- | --- | --- |\n| Ada \\| Łovelace | 36.5 | 2000-01-01T00:00:00.000Z |\n| two lines | 73 |  |\n\n## Empty\n|  |\n|  |',
+    ),
+  );
+});
+
+test('slides, in the order of their numbers', async () => {
+  writeSlides(pathOf('a.pptx'), 11);
+  const slides = Array.from({ length: 11 }, (_, index) => index + 1);
+  expect(await view('a.pptx')).toBe(
+    shown('a.pptx', slides.map((n) => `<!-- Slide number: ${n} -->\n# Title ${n}\nÜnï <${n}>`).join('\n\n')),
+  );
+});
+
+test('a PDF, page by page', async () => {
+  writeFileSync(pathOf('a.pdf'), pdfOf(['First page', 'Second \\(page\\)']));
+  expect(await view('a.pdf')).toBe(shown('a.pdf', 'First page\n\nSecond (page)'));
+});
+
+test('long texts are cut, and say so', async () => {
+  writeFileSync(pathOf('long.pdf'), pdfOf(Array.from({ length: 450 }, (_, index) => `${index} ${'x'.repeat(40)}`)));
+  const content = await view('long.pdf');
+  expect(content.length).toBeLessThan(17_000);
+  expect(content).toContain('<response clipped><NOTE>Due to the max output limit, only part of this file');
+  expect(content).toContain('Please use Python libraries to view the entire file');
+});
+
+test.each(['docx', 'xlsx', 'pptx', 'pdf'])('what only calls itself %s is told', async (extension) => {
+  const name = `none.${extension}`;
+  writeFileSync(pathOf(name), 'no such thing');
+  expect(await view(name)).toMatch(
+    /^ERROR:\nError in converting file to Markdown: .+\. Please use Python code to read /,
+  );
+});
+
+test('an office file that unpacks to too much is refused', async () => {
+  const script = `import zipfile,sys
+z = zipfile.ZipFile(sys.argv[1], 'w', zipfile.ZIP_DEFLATED)
+z.writestr('word/document.xml', bytes(300_000_000)); z.close()`;
+  execFileSync('python3', ['-c', script, pathOf('bomb.docx')]);
+  expect(await view('bomb.docx')).toBe(failure('bomb.docx', 'the file unpacks to more than 268435456 bytes'));
+});
+
+test.each(['mp3', 'wav', 'm4a', 'flac'])('for sound the answer names what is missing: %s', async (extension) => {
+  const name = `a.${extension}`;
+  writeFileSync(pathOf(name), 'sound');
+  expect(await view(name)).toBe(failure(name, `this server has no speech recognition for .${extension} files`));
+});
