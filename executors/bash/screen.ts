@@ -103,7 +103,8 @@ export class Screen {
     const { grid, isAlternate, switches } = this.#terminal;
     if (!isAlternate) return grid.newText();
     const hasChanged = switches !== this.#takenSwitches || grid.hasChangedSinceTaken();
-    return hasChanged ? grid.wholeText() : '';
+    // Blanks up to the edge are how such programs clear, not what they show.
+    return hasChanged ? grid.wholeText().replaceAll(/ +$/gm, '') : '';
   }
 
   #writeSlice(slice: Buffer): void {

@@ -205,7 +205,7 @@ export class Session {
   async #perform(shell: Shell, command: Command, text: string, isRemembered: boolean): Promise<SettledOutcome> {
     const outcome = await shell.run(text, isRemembered);
     if (outcome.kind !== 'lost') return outcome;
-    if (command.isCancelled) return { kind: 'reported', report: { ...outcome.report, exitCode: INTERRUPTED } };
+    if (command.isCancelled || command.interrupts > 0) return interruptedBefore(outcome.report);
     shell.kill();
     this.#restartNote = await this.#restart(shell, await shell.exited);
     const again = this.#shell?.isAlive ? await this.#shell.run(text, isRemembered) : outcome;
@@ -324,7 +324,7 @@ export class Session {
     const exitCode = outcome.kind === 'reported' ? outcome.report.exitCode : outcome.exitCode;
     let suffix = texts.completedSuffix(exitCode, command.lastKey?.startsWith('C-') ? command.lastKey : undefined);
     if (command.interrupts >= KILLING_INTERRUPT) suffix += texts.KILLED_HINT;
-    if (outcome.kind === 'ended') suffix += await this.#restart(shell, outcome.exitCode);
+    if (outcome.kind === 'ended') suffix += await this.#restart(shell, outcome.exitCode, outcome.isCutOff);
     suffix += this.#restartNote + note;
     this.#restartNote = '';
     const report = outcome.kind === 'reported' ? outcome.report : undefined;
@@ -421,7 +421,7 @@ export class Session {
   }
 
   /** @returns the note that tells the agent */
-  async #restart(old: Shell, exitCode: number): Promise<string> {
+  async #restart(old: Shell, exitCode: number, isCutOff = false): Promise<string> {
     if (this.#isClosed) return texts.STOPPED_SUFFIX;
     this.#exports = old.exports;
     const lost = this.#cwd;
@@ -430,7 +430,10 @@ export class Session {
     } catch (error) {
       return `\n[The shell itself has ended and no new one could be started: ${String(error)}. It is tried again with the next command.]`;
     }
-    const why = `The shell itself has ended (${exitCode > 128 ? `killed by signal ${exitCode - 128}` : `exit code ${exitCode}`}).`;
+    const ending = exitCode > 128 ? `killed by signal ${exitCode - 128}` : `exit code ${exitCode}`;
+    const why = isCutOff
+      ? 'The shell was replaced by another one (exec), or closed its connection to the server.'
+      : `The shell itself has ended (${ending}).`;
     return texts.restartedNote(why, this.#cwd, lost === this.#cwd ? undefined : lost);
   }
 
@@ -459,6 +462,12 @@ export class Session {
     this.#output.end();
     return shell;
   }
+}
+
+/** The end of a command that was interrupted before the shell began it. */
+function interruptedBefore(report: ShellReport | undefined): SettledOutcome {
+  if (report) return { kind: 'reported', report: { ...report, exitCode: INTERRUPTED } };
+  return { kind: 'ended', exitCode: INTERRUPTED };
 }
 
 async function settledWithin(settled: Promise<void>, ms: number): Promise<boolean> {

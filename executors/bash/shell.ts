@@ -19,7 +19,9 @@ import { type IPty, spawn } from 'node-pty';
 import {
   descriptorTarget,
   hasChildren,
+  isInteractiveShell,
   isProcessAlive,
+  type ProcessInfo,
   readProcess,
   signalProcess,
 } from '../../src/sandbox/processes.ts';
@@ -28,11 +30,13 @@ import {
   barrierLine,
   commandLine,
   launchArguments,
+  REPORT_FD,
   ReportReader,
   reportLine,
   setupLines,
   type ShellFiles,
   type ShellReport,
+  STARTUP_HISTIGNORE,
 } from './wire.ts';
 
 export interface ShellOptions {
@@ -55,9 +59,10 @@ export interface ShellOptions {
 /** How a command, or the shell with it, ended. */
 export type ShellOutcome =
   | { readonly kind: 'reported'; readonly report: ShellReport }
-  | { readonly kind: 'ended'; readonly exitCode: number }
-  /** Something at the prompt, such as a PROMPT_COMMAND that reads, took the command's line: it was not run. */
-  | { readonly kind: 'lost'; readonly report: ShellReport };
+  /** `isCutOff`: it lived, but could not be given commands any more, as after `exec bash`; it was ended. */
+  | { readonly kind: 'ended'; readonly exitCode: number; readonly isCutOff?: boolean }
+  /** Something at the prompt, such as a PROMPT_COMMAND that reads or never ends, took the command's line: it was not run. */
+  | { readonly kind: 'lost'; readonly report: ShellReport | undefined };
 
 /** Start-up files that take longer are interrupted. */
 const STARTUP_LIMIT_MS = 10_000;
@@ -69,11 +74,16 @@ const ECHO_ATTEMPTS = 3;
 /** When the shell is looked at to see whether it is back at its prompt without having reported: soon, then more rarely (one look costs microseconds). */
 const FIRST_LOOK_MS = 10;
 const LAST_LOOK_MS = 250;
+/** A shell that idles at its prompt for so long has lost the command, or the question for its report. */
+const ASK_AGAIN_MS = 400;
 /** A shell that was asked for its report and does nothing for so long cannot give it; one that has children may be at a slow prompt. */
-const ASK_AGAIN_MS = 200;
 const IDLE_REPORT_LIMIT_MS = 2000;
-const BUSY_REPORT_LIMIT_MS = 10_000;
+const BUSY_REPORT_LIMIT_MS = 8000;
+/** A shell that waits for the user, not for the server, for so long is taken for cut off. */
+const CUT_OFF_MS = 500;
 const INPUT_RETRY_MS = 10;
+/** What a terminal takes without anybody reading it, about. */
+const TERMINAL_INPUT_BYTES = 3500;
 /** Input that the program does not read: beyond this it is refused. */
 const MAX_INPUT_QUEUE_BYTES = 1024 * 1024;
 
@@ -87,10 +97,12 @@ interface Running {
   report: ShellReport | undefined;
   isBarrierSeen: boolean;
   nextLookMs: number;
-  /** When the report was asked for. */
-  askedAt: number | undefined;
-  /** When it was asked for last: an interrupt may have thrown the question away. */
-  lastAskedAt: number;
+  /** Since when it has been seen at the prompt, doing nothing there, or cut off. */
+  promptSince: number | undefined;
+  idleSince: number | undefined;
+  cutOffSince: number | undefined;
+  /** Whether the report was asked for; an interrupt may throw the question away. */
+  isAsked: boolean;
   timer: NodeJS.Timeout | undefined;
 }
 
@@ -103,6 +115,8 @@ export class Shell {
   readonly #reader = new ReportReader();
   readonly #input: Buffer[] = [];
   #inputBytes = 0;
+  /** During the running command. */
+  #typedBytes = 0;
   #isWriting = false;
   #running: Running | undefined;
   readonly #barriers = new Barriers();
@@ -110,6 +124,7 @@ export class Shell {
   #echoes: { readonly token: string; readonly seen: () => void } | undefined;
   #status = 0;
   #hasTypeAhead = false;
+  #isCutOff = false;
   #exit: number | undefined;
   readonly #pipeName: string;
   readonly #exports: number;
@@ -185,9 +200,12 @@ export class Shell {
 
   /** Types bytes on the terminal. @returns false when the program has not read what it got before and no more fits */
   type(bytes: Buffer): boolean {
+    const isStuck = this.#input.length > 0 || this.#typedBytes > TERMINAL_INPUT_BYTES;
+    if (isStuck && this.#signalInstead(bytes)) return true;
     if (this.#inputBytes + bytes.length > MAX_INPUT_QUEUE_BYTES) return false;
     this.#input.push(bytes);
     this.#inputBytes += bytes.length;
+    this.#typedBytes += bytes.length;
     this.#hasTypeAhead = true;
     this.#writeInput();
     this.#lookSoon();
@@ -222,6 +240,7 @@ export class Shell {
   /** Interrupts bash itself: a loop ends with the program that runs in it. */
   interrupt(): void {
     signalProcess(this.pid, 'SIGINT');
+    this.#lookSoon();
   }
 
   /** Ends bash itself at once; what it started may live on. */
@@ -230,7 +249,7 @@ export class Shell {
   }
 
   async #setUp(): Promise<void> {
-    const lines = setupLines(this.#options);
+    const lines = setupLines({ ...this.#options, historyIgnore: this.#options.env['HISTIGNORE'] });
     const interrupt = setTimeout(() => this.type(Buffer.from('\u0003')), STARTUP_LIMIT_MS);
     const kill = setTimeout(() => this.kill(), 2 * STARTUP_LIMIT_MS);
     const token = this.#barriers.newToken();
@@ -246,6 +265,8 @@ export class Shell {
     return new Promise((resolve) => {
       const finish = (outcome: ShellOutcome): void => {
         clearTimeout(running.timer);
+        // Nobody is left whom it was meant for.
+        this.#dropInput();
         if (outcome.kind === 'reported' && outcome.report.jobs !== '') this.#tell(outcome.report.jobs);
         this.#running = undefined;
         if (outcome.kind === 'reported') this.#status = Math.max(0, outcome.report.exitCode);
@@ -258,11 +279,14 @@ export class Shell {
         report: undefined,
         isBarrierSeen: false,
         nextLookMs: FIRST_LOOK_MS,
-        askedAt: undefined,
-        lastAskedAt: -Infinity,
+        promptSince: undefined,
+        idleSince: undefined,
+        cutOffSince: undefined,
+        isAsked: false,
         timer: isCommand ? setTimeout(() => this.#look(), FIRST_LOOK_MS) : undefined,
       };
       this.#running = running;
+      this.#typedBytes = 0;
       this.#commands.write(lines);
     });
   }
@@ -334,36 +358,67 @@ export class Shell {
     if (rest) this.#options.onOutput(rest);
     this.#commands.destroy();
     this.#reports.destroy();
-    this.#input.length = 0;
-    this.#inputBytes = 0;
-    this.#running?.finish({ kind: 'ended', exitCode });
+    this.#running?.finish(this.#endOf(this.#running, exitCode));
     return exitCode;
   }
 
-  /**
-   * A shell that reads its command pipe again without having reported was unwound to its prompt, or cannot report (restricted mode,
-   * descriptor limits): ask once more, then give it up. Asking too early, before it has begun, does no harm.
-   */
+  #endOf(running: Running, exitCode: number): ShellOutcome {
+    if (this.#isCutOff) return { kind: 'ended', exitCode: 0, isCutOff: true };
+    const hasBegun = !running.isCommand || this.#reader.begun === running.token;
+    return hasBegun ? { kind: 'ended', exitCode } : { kind: 'lost', report: undefined };
+  }
+
+  /** Looks whether the shell is where it can no longer report by itself. */
   #look(): void {
     const running = this.#running;
     if (!running) return;
+    const info = readProcess(this.pid);
     // Nobody else would wake a shell that stopped itself.
-    if (readProcess(this.pid)?.state === 'T') signalProcess(this.pid, 'SIGCONT');
-    const isAtPrompt = descriptorTarget(this.pid, 0)?.startsWith(this.#pipeName) === true;
+    if (info?.state === 'T') signalProcess(this.pid, 'SIGCONT');
+    const input = descriptorTarget(this.pid, 0);
+    const isAtPrompt = input?.startsWith(this.#pipeName) === true;
     const now = performance.now();
-    if (!isAtPrompt) running.askedAt = undefined;
-    else if (this.#isMute(now - (running.askedAt ??= now))) this.kill();
-    else if (now - running.lastAskedAt >= ASK_AGAIN_MS) {
-      running.lastAskedAt = now;
-      this.#commands.write(reportLine(running.token));
+    if (isAtPrompt) this.#lookAtPrompt(running, info, now);
+    else {
+      running.promptSince = running.idleSince = undefined;
+      running.isAsked = false;
+      if (input !== undefined) this.#lookWhetherCutOff(running, info, now);
     }
     running.timer = setTimeout(() => this.#look(), running.nextLookMs);
     running.nextLookMs = Math.min(LAST_LOOK_MS, running.nextLookMs * 2);
   }
 
-  #isMute(silentMs: number): boolean {
-    if (silentMs > BUSY_REPORT_LIMIT_MS) return true;
-    return silentMs > IDLE_REPORT_LIMIT_MS && readProcess(this.pid)?.state === 'S' && !hasChildren(this.pid);
+  /**
+   * A shell that reads its command pipe again without having reported was unwound to its prompt, or cannot report (restricted mode):
+   * ask once more, then give it up. One that has not begun may be at a slow prompt: each question would cost it another prompt.
+   */
+  #lookAtPrompt(running: Running, info: ProcessInfo | undefined, now: number): void {
+    const promptMs = now - (running.promptSince ??= now);
+    const isIdle = info?.state === 'S' && !hasChildren(this.pid);
+    const idleMs = isIdle ? now - (running.idleSince ??= now) : 0;
+    if (!isIdle) running.idleSince = undefined;
+    const hasBegun = !running.isCommand || this.#reader.begun === running.token;
+    if (promptMs > BUSY_REPORT_LIMIT_MS || (running.isAsked && idleMs > IDLE_REPORT_LIMIT_MS)) this.kill();
+    else if (!running.isAsked && (hasBegun || idleMs > ASK_AGAIN_MS)) {
+      running.isAsked = true;
+      running.idleSince = undefined;
+      this.#commands.write(reportLine(running.token));
+    }
+  }
+
+  /** Another shell in its place, or one that closed its own descriptors, would wait for a user for ever. */
+  #lookWhetherCutOff(running: Running, info: ProcessInfo | undefined, now: number): void {
+    const isCutOff =
+      descriptorTarget(this.pid, REPORT_FD) === undefined &&
+      info?.state === 'S' &&
+      info.foreground === info.group &&
+      isInteractiveShell(this.pid) &&
+      !hasChildren(this.pid);
+    if (!isCutOff) running.cutOffSince = undefined;
+    else if (now - (running.cutOffSince ??= now) > CUT_OFF_MS) {
+      this.#isCutOff = true;
+      this.kill();
+    }
   }
 
   /** Something has just happened that may end the command: do not wait for the next regular look. */
@@ -372,7 +427,7 @@ export class Shell {
     if (!running || running.timer === undefined || running.report) return;
     clearTimeout(running.timer);
     running.nextLookMs = FIRST_LOOK_MS;
-    running.lastAskedAt = -Infinity;
+    running.isAsked = false;
     running.timer = setTimeout(() => this.#look(), FIRST_LOOK_MS);
   }
 
@@ -383,10 +438,12 @@ export class Shell {
     // Not through node-pty: it spins on EAGAIN while the program does not read.
     write(terminalDescriptor(this.#pty), next, (error, written) => {
       this.#isWriting = false;
-      if (this.#exit !== undefined) return;
+      if (this.#exit !== undefined || this.#input[0] !== next) {
+        this.#writeInput();
+        return;
+      }
       if (error && error.code !== 'EAGAIN') {
-        this.#input.length = 0;
-        this.#inputBytes = 0;
+        this.#dropInput();
         return;
       }
       const done = error ? 0 : written;
@@ -394,10 +451,38 @@ export class Shell {
       if (done === next.length) this.#input.shift();
       else this.#input[0] = next.subarray(done);
       if (done > 0) this.#writeInput();
-      else setTimeout(() => this.#writeInput(), INPUT_RETRY_MS).unref();
+      else if (!this.#signalInstead(next)) setTimeout(() => this.#writeInput(), INPUT_RETRY_MS).unref();
     });
   }
+
+  #dropInput(): void {
+    this.#input.length = 0;
+    this.#inputBytes = 0;
+  }
+
+  /**
+   * A key that is a signal would wait in the terminal behind input that nobody reads: it is sent as that signal, and the input
+   * is thrown away as far as it can be.
+   * @returns false when it is another key
+   */
+  #signalInstead(bytes: Buffer): boolean {
+    const signal = bytes.length === 1 ? SIGNAL_KEYS.get(bytes[0] ?? 0) : undefined;
+    if (signal === undefined) return false;
+    this.#dropInput();
+    this.#hasTypeAhead = true;
+    const group = this.foregroundGroup();
+    signalProcess(group === undefined ? this.pid : -group, signal);
+    this.#lookSoon();
+    return true;
+  }
 }
+
+/** C-c, C-z, C-\\ as the terminal's line discipline takes them. */
+const SIGNAL_KEYS: ReadonlyMap<number, NodeJS.Signals> = new Map([
+  [0x03, 'SIGINT'],
+  [0x1a, 'SIGTSTP'],
+  [0x1c, 'SIGQUIT'],
+]);
 
 /** Named only while the shell starts. */
 interface Pipes extends ShellFiles {
@@ -445,7 +530,7 @@ function spawnBash(options: ShellOptions, files: ShellFiles): IPty {
   const [file = '', ...rest] = switched;
   const pty = spawn(file, rest, {
     cwd,
-    env: { ...env },
+    env: { ...env, HISTIGNORE: STARTUP_HISTIGNORE },
     cols: columns,
     rows,
     name: env['TERM'] ?? 'xterm-256color',

@@ -11,7 +11,7 @@
  * what a duplication replaces above the descriptor duplicated, so it keeps its own 0, 1 and 2 above these: all that scripts use (from 3
  * up, from 10 with `{name}>`) is theirs. They close on exec, so that no program inherits them.
  */
-const REPORT_FD = 240;
+export const REPORT_FD = 240;
 const EXPORTS_FD = 241;
 const NULL_FD = 242;
 const TERMINAL_FD = 243;
@@ -75,11 +75,21 @@ function closingOnExec(fd: number, source: number): string {
   return `exec >&${source}; { exec ${fd}>&${SAVING_FD}; } >/dev/null`;
 }
 
+export interface SetupOptions {
+  readonly preamble: string;
+  readonly hasStartupFiles: boolean;
+  /** HISTIGNORE of the sandbox: while the shell starts another one keeps these lines out of the history. */
+  readonly historyIgnore: string | undefined;
+}
+
+/** HISTIGNORE for a shell that starts. */
+export const STARTUP_HISTIGNORE = '*';
+
 /**
  * The first lines for a new shell: its channels; no history of these lines, no history expansion, no logout for want of input; start-up
  * files as an interactive bash reads them; then the preamble.
  */
-export function setupLines({ preamble, hasStartupFiles }: { preamble: string; hasStartupFiles: boolean }): string {
+export function setupLines({ preamble, hasStartupFiles, historyIgnore }: SetupOptions): string {
   const channels = [
     closingOnExec(EXPORTS_FD, 7),
     closingOnExec(REPORT_FD, 8),
@@ -91,8 +101,10 @@ export function setupLines({ preamble, hasStartupFiles }: { preamble: string; ha
   const settings = 'set +o history +H\nunset TMOUT\n';
   const files = hasStartupFiles ? ['/etc/bash.bashrc', '~/.bashrc'] : [];
   const sources = files.map((file) => `[ -r ${file} ] && \\builtin . ${file} ${STARTUP_REDIRECTIONS}\n`).join('');
+  const restored = historyIgnore === undefined ? 'unset HISTIGNORE' : `export HISTIGNORE=${quote(historyIgnore)}`;
+  const ignore = `[ "$HISTIGNORE" = '${STARTUP_HISTIGNORE}' ] && ${restored}\n`;
   // Twice, since start-up files may have undone it.
-  return `${channels}${settings}${sources}${settings}\\builtin eval ${quote(preamble)} ${STARTUP_REDIRECTIONS}\n`;
+  return `${channels}${settings}${sources}${settings}${ignore}\\builtin eval ${quote(preamble)} ${STARTUP_REDIRECTIONS}\n`;
 }
 
 /** Text for bash that evaluates to exactly `text`; a `!` in it never meets history expansion. */
@@ -121,17 +133,27 @@ export function commandLine(command: string, options: CommandOptions): string {
   const { token, status } = options;
   const quoted = quote(command);
   const steps = [
+    // A command may have switched it off.
+    '\\builtin enable eval',
     `\\builtin printf '${BEGUN}${token}\\000' >&${REPORT_FD}`,
     ...(options.hasTypeAhead ? [DISCARD_TYPE_AHEAD] : []),
     ...(options.isRemembered ? [`\\builtin history -s -- ${quoted}`] : []),
     // On the left of `||` a failure sets `$?` without ending a shell that has errexit, and without its ERR trap.
-    `${status === 0 ? '' : `(\\builtin exit ${status}) || `}\\builtin eval ${quoted} ${COMMAND_REDIRECTIONS}`,
+    `${status === 0 ? '' : `(\\builtin exit ${status}) || `}\\builtin eval -- ${quoted} ${COMMAND_REDIRECTIONS}`,
   ];
   return `${steps.join('; ')}; ${reportLine(token, true)}`;
 }
 
-/** `-n` switches the terminal to single characters, so that an unfinished line is read too; in a subshell, so that no variable is set. */
-const DISCARD_TYPE_AHEAD = `(while \\builtin read -rs -n 4096 -t 0.01; do :; done) <&${TERMINAL_FD}`;
+/**
+ * Reads what is there, an unfinished line too, without an echo even of what the terminal has yet to take in. In a subshell, so that no
+ * variable is set, and which no interrupt among it ends.
+ */
+const DISCARD_TYPE_AHEAD = [
+  "(\\builtin trap '' INT QUIT TSTP",
+  'state=$(\\command stty -g) && \\command stty -echo -icanon',
+  'while \\builtin read -rs -n 4096 -t 0.01; do :; done',
+  `\\command stty "$state") <&${TERMINAL_FD}`,
+].join('; ');
 
 /**
  * Asks for the report alone. It must not begin with a reserved word, which bash 5.2 does not recognise after a syntax error inside

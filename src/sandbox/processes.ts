@@ -45,6 +45,19 @@ export function listProcesses(): ProcessInfo[] {
     .filter((info) => info !== undefined);
 }
 
+const SHELLS = /^(?:bash|sh|dash|ash|ksh|mksh|zsh|fish|busybox)$/;
+
+/** Whether a process is a shell that takes its commands from a user: without a script and without `-c`. */
+export function isInteractiveShell(pid: number): boolean {
+  try {
+    const program = readlinkSync(`/proc/${pid}/exe`).split('/').at(-1) ?? '';
+    const args = readFileSync(`/proc/${pid}/cmdline`, 'latin1').split('\0').slice(1, -1);
+    return SHELLS.test(program) && args.every((arg) => /^(?:--[a-z-]+|[-+](?!-)[abd-zA-Z]*)$/.test(arg));
+  } catch {
+    return false;
+  }
+}
+
 /** Whether there is such a process; one that has ended counts until somebody has waited for it. */
 export function isProcessAlive(pid: number): boolean {
   try {
