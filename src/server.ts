@@ -43,6 +43,7 @@ import { childEnvironment } from './sandbox/child-env.ts';
 import { probeSandbox, type SandboxFacts, systemFacts } from './sandbox/probe.ts';
 import { createFileAccess, type FileAccess } from './sandbox/file-access.ts';
 import { MemoryGuard } from './sandbox/memory-guard.ts';
+import { ProcessScanner } from './sandbox/process-scanner.ts';
 import { endProcesses } from './sandbox/processes.ts';
 import { makeRuntimeDir } from './sandbox/runtime-dir.ts';
 import { type Secrets, secretsOf } from './sandbox/secrets.ts';
@@ -392,6 +393,7 @@ function bashOptions(
 ): BashOptions {
   const isSwitched = account.uid !== process.getuid?.();
   const owner = isSwitched ? account : undefined;
+  const scanner = new ProcessScanner();
   return {
     shell: { env, account: owner, runtimeDir, columns: COLUMNS, rows: ROWS },
     spill: {
@@ -405,6 +407,7 @@ function bashOptions(
     hostname: hostname().split('.')[0] ?? '',
     silenceSeconds: config.bash.noChangeTimeoutMs / 1000,
     multiCommand: config.bash.multiCommand,
+    list: () => scanner.list(),
     workingDir: config.workingDir,
     maxSessions: config.limits.maxSessions,
   };

@@ -8,7 +8,7 @@ import {
   truncateContent,
 } from '../../src/protocol/observations.ts';
 import type { Secrets } from '../../src/sandbox/secrets.ts';
-import { endProcesses, listProcesses, readProcess, signalProcess } from '../../src/sandbox/processes.ts';
+import { endProcesses, type ProcessInfo, readProcess, signalProcess } from '../../src/sandbox/processes.ts';
 import { existingDirectory, findPython, logicalDirectory } from './directories.ts';
 import { keyBytes } from './keys.ts';
 import { Output } from './output.ts';
@@ -30,6 +30,8 @@ export interface SessionOptions {
   readonly silenceSeconds: number;
   /** What newline-separated commands in one action lead to. */
   readonly multiCommand: 'reject' | 'run';
+  /** How to look at all processes. */
+  readonly list: () => Promise<ProcessInfo[]>;
 }
 
 type SettledOutcome = Exclude<ShellOutcome, { readonly kind: 'lost' }>;
@@ -135,7 +137,8 @@ export class Session {
     this.#isClosed = true;
     await this.#starting?.catch(() => undefined);
     this.#shell?.kill();
-    await endProcesses({ sessions: livingSessions(this.#leaders) }, STOP_GRACE_MS);
+    const { list } = this.#options;
+    await endProcesses({ sessions: livingSessions(this.#leaders, await list()) }, STOP_GRACE_MS, list);
     await this.#shell?.exited;
   }
 
@@ -437,8 +440,8 @@ export class Session {
     return texts.restartedNote(why, this.#cwd, lost === this.#cwd ? undefined : lost);
   }
 
-  #forgetEmptySessions(): void {
-    const living = livingSessions(this.#leaders);
+  async #forgetEmptySessions(): Promise<void> {
+    const living = livingSessions(this.#leaders, await this.#options.list());
     for (const pid of this.#leaders.keys()) if (!living.has(pid)) this.#leaders.delete(pid);
   }
 
@@ -455,8 +458,8 @@ export class Session {
       // A start-up file that ends the shell must not cost the session.
       Shell.start({ ...options, hasStartupFiles: false }),
     );
-    if (this.#leaders.size > 0) this.#forgetEmptySessions();
     this.#leaders.set(shell.pid, readProcess(shell.pid)?.startTime ?? '');
+    if (this.#leaders.size > 1) await this.#forgetEmptySessions();
     this.#shell = shell;
     this.#output.begin('', undefined, true);
     this.#output.end();
@@ -479,9 +482,9 @@ async function settledWithin(settled: Promise<void>, ms: number): Promise<boolea
 }
 
 /** Sessions that still have members, without those whose id another process has taken over since. */
-function livingSessions(leaders: ReadonlyMap<number, string>): Set<number> {
+function livingSessions(leaders: ReadonlyMap<number, string>, processes: readonly ProcessInfo[]): Set<number> {
   const living = new Set<number>();
-  for (const { session } of listProcesses()) {
+  for (const { session } of processes) {
     const startTime = leaders.get(session);
     if (startTime === undefined) continue;
     const leader = readProcess(session);

@@ -1,4 +1,3 @@
-import { execFile } from 'node:child_process';
 import {
   chownSync,
   closeSync,
@@ -14,7 +13,6 @@ import {
 import { Socket } from 'node:net';
 import { join } from 'node:path';
 import { StringDecoder } from 'node:string_decoder';
-import { promisify } from 'node:util';
 import { type IPty, spawn } from 'node-pty';
 import {
   descriptorTarget,
@@ -30,6 +28,7 @@ import {
   barrierLine,
   commandLine,
   launchArguments,
+  PIPES_MADE,
   REPORT_FD,
   ReportReader,
   reportLine,
@@ -87,6 +86,8 @@ const TERMINAL_INPUT_BYTES = 3500;
 /** Input that the program does not read: beyond this it is refused. */
 const MAX_INPUT_QUEUE_BYTES = 1024 * 1024;
 
+/** Of what a shell that does not start says. */
+const MAX_STARTUP_TEXT = 1000;
 /** A larger environment is not carried over whole. */
 const MAX_EXPORTS_BYTES = 4 * 1024 * 1024;
 
@@ -150,23 +151,21 @@ export class Shell {
 
   /** Starts bash and waits until it takes commands. Rejects when it cannot be started or ends at once. */
   static async start(options: ShellOptions): Promise<Shell> {
-    const pipes = await makePipes(options);
-    let shell: Shell;
+    const files = makeFiles(options);
+    let pty: IPty | undefined;
+    let shell: Shell | undefined;
     try {
-      shell = new Shell(options, spawnBash(options, pipes), pipes);
-    } catch (error) {
-      for (const descriptor of [pipes.command, pipes.report, pipes.exports]) closeSync(descriptor);
-      rmSync(pipes.directory, { recursive: true, force: true });
-      throw error;
-    }
-    try {
+      pty = spawnBash(options, files);
+      await pipesMade(pty);
+      shell = new Shell(options, pty, openPipes(files));
       await shell.#setUp();
       return shell;
     } catch (error) {
-      shell.kill();
+      pty?.kill('SIGKILL');
+      if (!shell) closeSync(files.exports);
       throw error;
     } finally {
-      rmSync(pipes.directory, { recursive: true, force: true });
+      rmSync(files.directory, { recursive: true, force: true });
     }
   }
 
@@ -485,35 +484,56 @@ const SIGNAL_KEYS: ReadonlyMap<number, NodeJS.Signals> = new Map([
 ]);
 
 /** Named only while the shell starts. */
-interface Pipes extends ShellFiles {
+interface Files extends ShellFiles {
   readonly directory: string;
-  readonly command: number;
-  readonly report: number;
   readonly exports: number;
 }
 
-async function makePipes({ runtimeDir, account }: ShellOptions): Promise<Pipes> {
+interface Pipes extends Files {
+  readonly command: number;
+  readonly report: number;
+}
+
+function makeFiles({ runtimeDir, account }: ShellOptions): Files {
   // A command may have emptied /tmp.
   mkdirSync(runtimeDir, { recursive: true, mode: 0o711 });
   const directory = mkdtempSync(join(runtimeDir, 'shell-'));
   const [commandPipe, reportPipe, exportsFile] = ['commands', 'reports', 'exports'].map((name) =>
     join(directory, name),
   ) as [string, string, string];
-  await promisify(execFile)('mkfifo', ['-m', '600', commandPipe, reportPipe]);
-  // Opened for both ways, a pipe neither blocks here nor ends when the other side closes it.
-  const flags = constants.O_RDWR | constants.O_NONBLOCK;
   const exports = openSync(exportsFile, 'wx+', 0o600);
-  if (account)
-    for (const path of [directory, commandPipe, reportPipe, exportsFile]) chownSync(path, account.uid, account.gid);
-  return {
-    directory,
-    commandPipe,
-    reportPipe,
-    exportsFile,
-    exports,
-    command: openSync(commandPipe, flags),
-    report: openSync(reportPipe, flags),
-  };
+  if (account) for (const path of [directory, exportsFile]) chownSync(path, account.uid, account.gid);
+  return { directory, commandPipe, reportPipe, exportsFile, exports };
+}
+
+/** Resolves when bash has made its pipes; rejects when it ends before, with what it said. */
+function pipesMade(pty: IPty): Promise<void> {
+  return new Promise((resolve, reject) => {
+    let said = '';
+    const timer = setTimeout(() => pty.kill('SIGKILL'), STARTUP_LIMIT_MS);
+    const listeners = [
+      pty.onData((chunk) => {
+        said = (said + String(chunk)).slice(-MAX_STARTUP_TEXT);
+        if (!said.includes(PIPES_MADE)) return;
+        finish();
+        resolve();
+      }),
+      pty.onExit(() => {
+        finish();
+        reject(new Error(`bash ended while it started: ${said.trim()}`));
+      }),
+    ];
+    const finish = (): void => {
+      clearTimeout(timer);
+      for (const listener of listeners) listener.dispose();
+    };
+  });
+}
+
+/** Opened for both ways, a pipe neither blocks here nor ends when the other side closes it. */
+function openPipes(files: Files): Pipes {
+  const flags = constants.O_RDWR | constants.O_NONBLOCK;
+  return { ...files, command: openSync(files.commandPipe, flags), report: openSync(files.reportPipe, flags) };
 }
 
 function readAll(descriptor: number): string {

@@ -46,6 +46,9 @@ export interface ShellFiles {
   readonly exportsFile: string;
 }
 
+/** Says on the terminal that the pipes are there: made by the shell, since every program that the server starts holds it up. */
+export const PIPES_MADE = '\u0006';
+
 /**
  * Arguments for bash that turn it into the shell of a session; everything named is opened here and can be unlinked afterwards. Whatever
  * else the server has open, such as other sessions' terminals, is closed.
@@ -55,6 +58,7 @@ export function launchArguments({ commandPipe, reportPipe, exportsFile }: ShellF
     'for fd in /proc/self/fd/*; do fd=${fd##*/}; if [ "$fd" -gt 2 ]; then eval "exec $fd>&-"; fi; done',
     'unset fd',
     'echo 300 2>/dev/null >/proc/self/oom_score_adj',
+    `command -p mkfifo -m 600 "$0" "$1" && printf '\\006'`,
     'exec 7<>"$2" 8>"$1" 9<&1 <"$0"',
     'exec /bin/bash --noediting --norc -i',
   ].join('; ');

@@ -16,6 +16,8 @@ export interface ProcessInfo {
 }
 
 const POLL_MS = 20;
+/** After the grace, for processes that cannot be killed. */
+const KILL_MS = 1000;
 
 /** @returns undefined when the process is gone */
 export function readProcess(pid: number): ProcessInfo | undefined {
@@ -38,10 +40,15 @@ export function readProcess(pid: number): ProcessInfo | undefined {
   };
 }
 
-export function listProcesses(): ProcessInfo[] {
+export function listPids(): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
-    .map((name) => readProcess(Number(name)))
+    .map(Number);
+}
+
+export function listProcesses(): ProcessInfo[] {
+  return listPids()
+    .map((pid) => readProcess(pid))
     .filter((info) => info !== undefined);
 }
 
@@ -67,9 +74,14 @@ export function isProcessAlive(pid: number): boolean {
   }
 }
 
-/** Whether a process has children, dead ones included that it has not waited for. */
+/** Whether a process of one thread has children, dead ones included that it has not waited for. */
 export function hasChildren(pid: number): boolean {
-  return listProcesses().some(({ parent }) => parent === pid);
+  try {
+    return readFileSync(`/proc/${pid}/task/${pid}/children`, 'latin1') !== '';
+  } catch {
+    // Gone, or a kernel without this file.
+    return listProcesses().some(({ parent }) => parent === pid);
+  }
 }
 
 /** Where a descriptor of a process points, e.g. `/dev/pts/3`; undefined when it cannot be read. */
@@ -108,8 +120,8 @@ export interface ProcessQuery {
 }
 
 /** Living processes that match the query, with all their descendants; never this process itself. */
-export function findProcesses(query: ProcessQuery): ProcessInfo[] {
-  const all = listProcesses().filter(({ pid }) => pid !== process.pid);
+export function findProcesses(query: ProcessQuery, listed = listProcesses()): ProcessInfo[] {
+  const all = listed.filter(({ pid }) => pid !== process.pid);
   const found = new Set<number>();
   for (const info of all) if (isMatch(info, query)) found.add(info.pid);
   for (let grew = true; grew;) {
@@ -140,16 +152,28 @@ function hasEnvironmentEntry(pid: number, entry: string): boolean {
 
 /**
  * Ends all processes of a query: HUP, TERM and CONT, then KILL after `graceMs`; new ones that appear meanwhile are ended too.
+ * @param list how to look at all processes
  * @returns how many were still alive at the end (0 unless a process cannot be killed)
  */
-export async function endProcesses(query: ProcessQuery, graceMs: number, killMs = 1000): Promise<number> {
+export async function endProcesses(
+  query: ProcessQuery,
+  graceMs: number,
+  list: () => ProcessInfo[] | Promise<ProcessInfo[]> = listProcesses,
+): Promise<number> {
   const asked = new Set<string>();
   const started = performance.now();
+  let wasEmpty = false;
   for (;;) {
-    const alive = findProcesses(query);
-    if (alive.length === 0) return 0;
+    const alive = findProcesses(query, await list());
+    if (alive.length === 0) {
+      // One may have been made, and its parent have ended, during the look.
+      if (wasEmpty) return 0;
+      wasEmpty = true;
+      continue;
+    }
+    wasEmpty = false;
     const elapsed = performance.now() - started;
-    if (elapsed > graceMs + killMs) return alive.length;
+    if (elapsed > graceMs + KILL_MS) return alive.length;
     for (const { pid, startTime } of alive) {
       if (elapsed >= graceMs) signalProcess(pid, 'SIGKILL');
       else if (!asked.has(`${pid}:${startTime}`))

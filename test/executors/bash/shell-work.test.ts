@@ -305,12 +305,12 @@ describe('a shell inside a shell', () => {
     expect((await shell.run('echo next')).content).toBe('next');
   });
 
-  test('exec bash goes on with the new one', async () => {
+  test('exec of another program goes on with that, and a new shell comes after it', async () => {
     const shell = newShell();
     const pid = await shell.pid();
-    await shell.shown(shell.soft('PS1="new> " exec bash --norc'), 'new>');
-    await shell.shown(shell.input('echo "pid:$$"'), `pid:${pid}`);
-    const left = await shell.ended(shell.input('exit'));
+    await shell.shown(shell.soft('exec python3 -iq'), '>>>');
+    await shell.shown(shell.input('import os; print("pid:%d" % os.getpid())'), `pid:${pid}`);
+    const left = await shell.ended(shell.input('exit()'));
     expect(left.exitCode).toBe(0);
     expect(left.suffix).toContain('A new shell was started in');
     expect((await shell.run('echo next')).content).toBe('next');
