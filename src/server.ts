@@ -44,7 +44,7 @@ import { probeSandbox, type SandboxFacts, systemFacts } from './sandbox/probe.ts
 import { createFileAccess, type FileAccess } from './sandbox/file-access.ts';
 import { MemoryGuard } from './sandbox/memory-guard.ts';
 import { ProcessScanner } from './sandbox/process-scanner.ts';
-import { endProcesses } from './sandbox/processes.ts';
+import { endProcesses, ownOrphans } from './sandbox/processes.ts';
 import { makeRuntimeDir } from './sandbox/runtime-dir.ts';
 import { type Secrets, secretsOf } from './sandbox/secrets.ts';
 import type { Logger } from './telemetry/logger.ts';
@@ -211,7 +211,8 @@ export class Server {
     const closed = this.#app.close();
     const cut = setTimeout(() => this.#app.server.closeAllConnections(), CONNECTION_LIMIT_MS);
     await Promise.all([...this.#executors.map((executor) => executor.stop()), this.#viewer?.stop()]);
-    const left = await endProcesses({ mark: this.#mark }, PROCESS_GRACE_MS);
+    const orphans = ownOrphans();
+    const left = await endProcesses({ mark: this.#mark, ...(orphans ? { orphans } : {}) }, PROCESS_GRACE_MS);
     if (left > 0) this.#log.warn({ processes: left }, 'some processes could not be ended');
     await closed;
     clearTimeout(cut);

@@ -57,7 +57,7 @@ const SHELLS = /^(?:bash|sh|dash|ash|ksh|mksh|zsh|fish|busybox)$/;
 /** Whether a process is a shell that takes its commands from a user: without a script and without `-c`. */
 export function isInteractiveShell(pid: number): boolean {
   try {
-    const program = readlinkSync(`/proc/${pid}/exe`).split('/').at(-1) ?? '';
+    const program = programName(pid) ?? '';
     const args = readFileSync(`/proc/${pid}/cmdline`, 'latin1').split('\0').slice(1, -1);
     return SHELLS.test(program) && args.every((arg) => /^(?:--[a-z-]+|[-+](?!-)[abd-zA-Z]*)$/.test(arg));
   } catch {
@@ -117,6 +117,31 @@ export interface ProcessQuery {
   readonly sessions?: ReadonlySet<number>;
   /** A whole `NAME=value` entry of the process' initial environment. */
   readonly mark?: string;
+  /** A parent that takes in orphans, and the oldest start time of those that count. */
+  readonly orphans?: { readonly parent: number; readonly since: string };
+}
+
+/** Inits made to have one child, whose orphans they take in: of `init` or a service manager everything on the machine is a child. */
+const SMALL_INIT = /^(?:tini|tini-static|docker-init|dumb-init|catatonit|actiond)$/;
+
+/** Where orphans of this process' descendants go, when that is a small init of its own; undefined otherwise. */
+export function ownOrphans(): ProcessQuery['orphans'] {
+  const parent = process.ppid;
+  const self = readProcess(process.pid);
+  const program = programName(parent);
+  if (!self || program === undefined || !SMALL_INIT.test(program)) return undefined;
+  return { parent, since: self.startTime };
+}
+
+function programName(pid: number): string | undefined {
+  try {
+    return readlinkSync(`/proc/${pid}/exe`)
+      .replace(/ \(deleted\)$/, '')
+      .split('/')
+      .at(-1);
+  } catch {
+    return undefined;
+  }
 }
 
 /** Living processes that match the query, with all their descendants; never this process itself. */
@@ -135,8 +160,9 @@ export function findProcesses(query: ProcessQuery, listed = listProcesses()): Pr
   return all.filter(({ pid, state }) => found.has(pid) && state !== 'Z' && state !== 'X');
 }
 
-function isMatch(info: ProcessInfo, { root, sessions, mark }: ProcessQuery): boolean {
+function isMatch(info: ProcessInfo, { root, sessions, mark, orphans }: ProcessQuery): boolean {
   if (root !== undefined && info.parent === root) return true;
+  if (orphans && info.parent === orphans.parent && Number(info.startTime) >= Number(orphans.since)) return true;
   if (sessions?.has(info.session)) return true;
   return mark !== undefined && hasEnvironmentEntry(info.pid, mark);
 }

@@ -10,6 +10,12 @@ import { freePort } from '../support/port.ts';
 import { childrenOf, processesWith } from '../support/processes.ts';
 import { until } from '../support/wait.ts';
 
+/** The optional program, from the PATH. */
+const tini = (process.env['PATH'] ?? '')
+  .split(':')
+  .map((folder) => join(folder, 'tini'))
+  .find((path) => existsSync(path));
+
 let build: Build;
 let directories = 0;
 
@@ -181,6 +187,23 @@ describe('shutdown', () => {
       await until('the sockets to be closed', () => idle.isClosed && half.isClosed);
       expect(readdirSync(tmpdir()).filter((name) => name.startsWith(`actiond-${daemon.pid}-`))).toEqual([]);
       expect(daemon.stderr).toBe('');
+    },
+  );
+
+  test.skipIf(tini === undefined)(
+    'below a small init it also ends what left its shell, its session and its environment',
+    async () => {
+      const directory = newDirectory();
+      using daemon = new Daemon(build, ['0', '--state-dir', directory, '--working-dir', directory], {
+        init: [tini ?? '', '-s', '--'],
+      });
+      const url = await daemon.url();
+      const mark = newMark();
+      await run(url, `env -i setsid -f sleep ${mark}1; env -i setsid -f sh -c 'trap "" HUP TERM; sleep ${mark}2; :'`);
+      await until('both', () => ['1', '2'].every((digit) => processesWith(`sleep ${mark}${digit}`).length > 0));
+      daemon.signal('SIGTERM');
+      expect(await daemon.exited).toEqual({ code: 0, signal: null });
+      expect(processesWith(mark)).toEqual([]);
     },
   );
 

@@ -47,9 +47,15 @@ export class Daemon implements Disposable {
   constructor(
     build: Build,
     args: readonly string[],
-    options: { readonly env?: Readonly<Record<string, string>>; readonly cwd?: string } = {},
+    options: {
+      readonly env?: Readonly<Record<string, string>>;
+      readonly cwd?: string;
+      /** What it is started by, such as `tini -s --`. */
+      readonly init?: readonly string[];
+    } = {},
   ) {
-    this.#child = spawn(process.execPath, [build.main, ...args], {
+    const [program = '', ...rest] = [...(options.init ?? []), process.execPath, build.main, ...args];
+    this.#child = spawn(program, rest, {
       cwd: options.cwd ?? build.directory('cwd'),
       env: {
         PATH: process.env['PATH'] ?? '',
