@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { rmSync } from 'node:fs';
+import { existsSync, rmSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
@@ -7,6 +7,7 @@ import type { FastifyInstance } from 'fastify';
 import { COLUMNS, ROWS } from '../executors/bash/output.ts';
 import { BashExecutor, type BashOptions } from '../executors/bash/executor.ts';
 import { FileService } from '../executors/files/service.ts';
+import { JupyterExecutor } from '../executors/jupyter/executor.ts';
 import { cancelActionRoute } from '../routes/actions.cancel.post.ts';
 import { getActionRoute, listActionsRoute } from '../routes/actions.get.ts';
 import { aliveRoute } from '../routes/alive.get.ts';
@@ -35,6 +36,7 @@ import { unavailableText } from './dispatch/unavailable.ts';
 import { EventLog } from './events/event-log.ts';
 import { Guard, isLoopbackAddress } from './guard.ts';
 import type { ReadyReply, ServerInfoReply } from './protocol/http.ts';
+import { MAX_CONTENT_CODE_POINTS } from './protocol/observations.ts';
 import { type Account, makeDirectory, ownAccount, prepareWorkingDirectory, provideAccount } from './sandbox/account.ts';
 import { childEnvironment } from './sandbox/child-env.ts';
 import { probeSandbox, type SandboxFacts, systemFacts } from './sandbox/probe.ts';
@@ -43,6 +45,7 @@ import { MemoryGuard } from './sandbox/memory-guard.ts';
 import { endProcesses } from './sandbox/processes.ts';
 import { makeRuntimeDir } from './sandbox/runtime-dir.ts';
 import { Secrets } from './sandbox/secrets.ts';
+import type { ShellStates } from './sandbox/shell-state.ts';
 import type { Logger } from './telemetry/logger.ts';
 import { Metrics, type MetricsSources } from './telemetry/metrics.ts';
 import { ResourceMeter } from './telemetry/resources.ts';
@@ -117,7 +120,10 @@ export class Server {
       workingDir: config.workingDir,
       currentDir: () => bash.cwd,
     });
-    this.#executors = [bash, this.#files.executor];
+    const jupyter = new JupyterExecutor(
+      jupyterOptions(config, account, this.#env, this.#runtimeDir, log, (name) => bash.shellState(name)),
+    );
+    this.#executors = [bash, this.#files.executor, jupyter];
     const memory = new MemoryGuard();
     this.#dispatcher = new Dispatcher({
       executors: this.#executors,
@@ -277,13 +283,14 @@ export class Server {
 
   #readiness(): ReadyReply {
     const states = this.#executors.map((executor) => [executor.name, executor.health()] as const);
-    const isReady = this.#phase === 'ready' && states.every(([, { status }]) => status !== 'failed');
+    const isReady =
+      this.#phase === 'ready' &&
+      this.#executors.every(({ isOptional }, index) => isOptional || states[index]?.[1].status !== 'failed');
     const reasons = states.flatMap(([name, { reason }]) => (reason === undefined ? [] : [[name, reason]]));
     return {
       status: isReady ? 'ready' : this.#phase === 'stopping' ? 'stopping' : 'starting',
       subsystems: {
         ...Object.fromEntries(states.map(([name, { status }]) => [name, status])),
-        jupyter: 'off',
         browser: 'off',
         events: this.#events.stats().isWritable ? 'ready' : 'failed',
       },
@@ -334,6 +341,7 @@ function bashOptions(config: Config, account: Account, env: Record<string, strin
       maxFileBytes: config.limits.maxOutputFileBytes,
       maxTotalBytes: config.limits.maxOutputTotalBytes,
       owner,
+      memoryBytes: MAX_CONTENT_CODE_POINTS,
     },
     username: account.name,
     hostname: hostname().split('.')[0] ?? '',
@@ -342,6 +350,43 @@ function bashOptions(config: Config, account: Account, env: Record<string, strin
     workingDir: config.workingDir,
     maxSessions: config.limits.maxSessions,
   };
+}
+
+function jupyterOptions(
+  config: Config,
+  account: Account,
+  env: Record<string, string>,
+  runtimeDir: string,
+  log: Logger,
+  shell: ShellStates,
+): ConstructorParameters<typeof JupyterExecutor>[0] {
+  const { url, token, python, warm } = config.jupyter;
+  const owner = account.uid === process.getuid?.() ? undefined : account;
+  return {
+    server: url === undefined ? undefined : { url, token },
+    interpreters: python === undefined ? defaultInterpreters() : [python],
+    account: owner,
+    env,
+    runtimeDir,
+    spill: {
+      directory: join(config.stateDir, 'output'),
+      maxFileBytes: config.limits.maxOutputFileBytes,
+      maxTotalBytes: config.limits.maxOutputTotalBytes,
+      owner,
+    },
+    shell,
+    maxSessions: config.limits.maxSessions,
+    warm,
+    isEager: config.plugins.includes('jupyter') || warm > 0,
+    withSkills: config.plugins.length === 0 || config.plugins.includes('agent_skills'),
+    onLog: (text) => log.debug({ subsystem: 'jupyter' }, text.trimEnd()),
+  };
+}
+
+/** The environment that scripts/setup.sh makes, seen from the sources and from the bundle; then whatever the sandbox has. */
+function defaultInterpreters(): string[] {
+  const own = ['..', '../..'].map((up) => join(import.meta.dirname, up, '.venv/bin/python')).find(existsSync);
+  return [...(own === undefined ? [] : [own]), 'python3', 'python'];
 }
 
 async function loadOpenApi(): Promise<object> {

@@ -1,6 +1,6 @@
 import { StringDecoder } from 'node:string_decoder';
 import { Screen } from './screen.ts';
-import { Spill, type SpillOptions } from './spill.ts';
+import { Spill, type SpillOptions } from '../../src/sandbox/spill.ts';
 
 /** V0 §5.1: a terminal of 1000 columns and 1000 rows with 10,000 lines above it. */
 export const COLUMNS = 1000;

@@ -1,0 +1,146 @@
+import type { Gateway } from './gateway.ts';
+import { Kernel } from './kernel.ts';
+import { textOf } from './messages.ts';
+import { setUpRequest, stateOf } from './python-side.ts';
+import { type Endpoint, JupyterError, listKernelSpecs } from './rest.ts';
+
+/** A kernel that has been set up. */
+export interface PreparedKernel {
+  readonly kernel: Kernel;
+  /** `sys.executable`; the kernel's name for other languages. */
+  readonly interpreter: string;
+  /** Whether it is Python with our functions in it: others do not follow the shell. */
+  readonly isPrepared: boolean;
+}
+
+export interface KernelPoolOptions {
+  readonly gateway: Gateway;
+  /** Kernels of the default kind that are kept ready. */
+  readonly warm: number;
+  readonly withSkills: boolean;
+  readonly onLog: (text: string) => void;
+}
+
+const PYTHON = 'python';
+/** Imports of the set-up; a start-up file of the user's may be slow. */
+const SET_UP_LIMIT_MS = 60_000;
+
+/** Starts kernels, and keeps some ready. */
+export class KernelPool {
+  readonly #options: KernelPoolOptions;
+  readonly #spares: PreparedKernel[] = [];
+  readonly #kernels = new Set<Kernel>();
+  #specs: { readonly names: readonly string[]; readonly defaultName: string } | undefined;
+  #refilling = 0;
+  #isStopped = false;
+
+  constructor(options: KernelPoolOptions) {
+    this.#options = options;
+    options.gateway.onExit = (cause) => this.#onGatewayExit(cause);
+  }
+
+  /**
+   * A kernel that has run nothing yet.
+   * @param name of its specification; undefined takes the server's default
+   * @throws JupyterError
+   */
+  async take(name: string | undefined): Promise<PreparedKernel> {
+    const spare = this.#takeSpare(name);
+    if (spare) {
+      this.refill();
+      return spare;
+    }
+    const prepared = await this.#start(name);
+    this.refill();
+    return prepared;
+  }
+
+  /** Starts spares until there are enough, in the background. */
+  refill(): void {
+    while (!this.#isStopped && this.#spares.length + this.#refilling < this.#options.warm) {
+      this.#refilling += 1;
+      void this.#start(undefined).then(
+        (prepared) => {
+          this.#refilling -= 1;
+          this.#spares.push(prepared);
+        },
+        (error: unknown) => {
+          // The next kernel that is asked for tries again.
+          this.#refilling -= 1;
+          this.#options.onLog(`a spare kernel could not be started: ${String(error)}`);
+        },
+      );
+      if (this.#refilling > this.#options.warm) return;
+    }
+  }
+
+  /** Ends all kernels and the gateway. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    const kernels = [...this.#kernels];
+    await Promise.all([...kernels.map((kernel) => kernel.close()), this.#options.gateway.stop()]);
+  }
+
+  #takeSpare(name: string | undefined): PreparedKernel | undefined {
+    if (name !== undefined && name !== this.#specs?.defaultName) return undefined;
+    for (;;) {
+      const spare = this.#spares.shift();
+      if (spare === undefined || spare.kernel.isAlive) return spare;
+    }
+  }
+
+  async #start(name: string | undefined): Promise<PreparedKernel> {
+    const { gateway, onLog } = this.#options;
+    const endpoint = await gateway.start();
+    const spec = await this.#specName(endpoint, name);
+    const kernel = await Kernel.start({ endpoint, name: spec, isLocal: gateway.isLocal, onProblem: onLog });
+    if (this.#isStopped) {
+      await kernel.close();
+      throw new JupyterError('The server is shutting down.');
+    }
+    this.#kernels.add(kernel);
+    void kernel.died.then(() => this.#kernels.delete(kernel));
+    return this.#prepare(kernel);
+  }
+
+  async #specName(endpoint: Endpoint, name: string | undefined): Promise<string> {
+    if (this.#specs === undefined || (name !== undefined && !this.#specs.names.includes(name)))
+      this.#specs = await listKernelSpecs(endpoint);
+    const { names, defaultName } = this.#specs;
+    if (name === undefined || names.includes(name)) return name ?? defaultName;
+    throw new JupyterError(
+      `There is no kernel ${JSON.stringify(name)}: args.kernel can be ${names.toSorted().join(', ')}.`,
+    );
+  }
+
+  async #prepare(kernel: Kernel): Promise<PreparedKernel> {
+    if (kernel.language !== PYTHON) return { kernel, interpreter: kernel.name, isPrepared: false };
+    let problem = '';
+    const cell = kernel.execute(setUpRequest(this.#options.withSkills), ({ type, content }) => {
+      if (type === 'error') problem = `${textOf(content['ename'])}: ${textOf(content['evalue'])}`;
+    });
+    let timer: NodeJS.Timeout | undefined;
+    const late = new Promise<undefined>((resolve) => (timer = setTimeout(resolve, SET_UP_LIMIT_MS, undefined)));
+    const end = await Promise.race([cell.ended, late]);
+    clearTimeout(timer);
+    const state = end?.kind === 'replied' ? stateOf(end.reply) : undefined;
+    const trouble = textOf(state?.['problem']) || problem;
+    if (trouble !== '') this.#options.onLog(`setting up a kernel: ${trouble}`);
+    if (end === undefined || end.kind === 'died') {
+      await kernel.close();
+      const why = end === undefined ? `took longer than ${SET_UP_LIMIT_MS / 1000} s` : `ended (${end.cause})`;
+      throw new JupyterError(`The kernel ${kernel.name} ${why} while it was set up.`);
+    }
+    return {
+      kernel,
+      interpreter: textOf(state?.['executable']) || kernel.name,
+      isPrepared: state !== undefined,
+    };
+  }
+
+  #onGatewayExit(cause: string): void {
+    this.#specs = undefined;
+    this.#spares.length = 0;
+    for (const kernel of this.#kernels) kernel.abandon(`the Jupyter server ended: ${cause}`);
+  }
+}

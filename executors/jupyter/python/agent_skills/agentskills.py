@@ -1,0 +1,3 @@
+"""All skills under one name (V0 §6.5)."""
+
+__all__ = []
