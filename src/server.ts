@@ -22,6 +22,7 @@ import { openApiRoute } from '../routes/openapi.get.ts';
 import { readyRoute } from '../routes/ready.get.ts';
 import { registerSecretsRoute } from '../routes/secrets.post.ts';
 import { serverInfoRoute } from '../routes/server-info.get.ts';
+import { controlSessionRoutes } from '../routes/sessions.control.post.ts';
 import { closeSessionRoute } from '../routes/sessions.delete.ts';
 import { listSessionsRoute } from '../routes/sessions.get.ts';
 import { buildApp } from './app.ts';
@@ -217,6 +218,10 @@ export class Server {
         executeActionRoute(this.#dispatcher, (type, names) => this.#countUnknown(type, names)),
         listSessionsRoute(() => this.#executors.flatMap((executor) => executor.sessions())),
         closeSessionRoute((lane) => this.#closeSession(lane)),
+        controlSessionRoutes({
+          interrupt: (lane) => this.#interruptSession(lane),
+          restart: (lane) => this.#restartSession(lane),
+        }),
         listActionsRoute(this.#actions),
         getActionRoute(this.#actions),
         cancelActionRoute(this.#dispatcher, this.#actions),
@@ -314,6 +319,19 @@ export class Server {
 
   async #closeSession(lane: string): Promise<boolean> {
     for (const executor of this.#executors) if (await executor.closeSession(lane)) return true;
+    return false;
+  }
+
+  async #interruptSession(lane: string): Promise<boolean | undefined> {
+    for (const executor of this.#executors) {
+      const interrupted = await executor.interruptSession?.(lane);
+      if (interrupted !== undefined) return interrupted;
+    }
+    return undefined;
+  }
+
+  async #restartSession(lane: string): Promise<boolean> {
+    for (const executor of this.#executors) if (await executor.restartSession?.(lane)) return true;
     return false;
   }
 

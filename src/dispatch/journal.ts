@@ -1,7 +1,7 @@
 import type { NewEvent } from '../events/types.ts';
 import type { Action } from '../protocol/actions.ts';
 import type { SecretStream, Secrets } from '../sandbox/secrets.ts';
-import type { Call } from './call.ts';
+import { type Call, isOver } from './call.ts';
 import type { ActionResult } from './executor.ts';
 
 /** The part of the event log that is written to. */
@@ -59,9 +59,14 @@ export class Journal {
     await writer.flush(seq);
   }
 
-  /** Live output; never waits. */
+  /** Live output, also of an action that is over, as of a thread that goes on printing; never waits. */
   output(call: Call, text: string): void {
-    const live = this.#outputs.get(call.id) ?? this.#open(call);
+    const known = this.#outputs.get(call.id);
+    if (known === undefined && isOver(call)) {
+      this.#late(call, text);
+      return;
+    }
+    const live = known ?? this.#open(call);
     if (live.totalChars >= this.#options.maxOutputChars) return;
     this.#options.onOutput?.(text.length);
     const room = this.#options.maxOutputChars - live.totalChars;
@@ -69,7 +74,7 @@ export class Journal {
     live.text += live.mask.push(text.slice(0, wholeCharacters(text, room)));
     if (live.totalChars >= this.#options.maxOutputChars) {
       this.#emit(live);
-      this.#append(live, { text: '', truncated: true });
+      this.#append(call, { text: '', truncated: true });
       return;
     }
     if (live.text.length >= MAX_OUTPUT_EVENT_CHARS) this.#emit(live);
@@ -109,6 +114,12 @@ export class Journal {
     await this.#options.writer.flush();
   }
 
+  /** Nothing is kept in memory for an action that is over. */
+  #late(call: Call, text: string): void {
+    this.#options.onOutput?.(text.length);
+    this.#appendPieces(call, this.#options.secrets.mask(text));
+  }
+
   #open(call: Call): LiveOutput {
     const live: LiveOutput = { call, mask: this.#options.secrets.stream(), text: '', totalChars: 0, timer: undefined };
     this.#outputs.set(call.id, live);
@@ -128,14 +139,18 @@ export class Journal {
     live.timer = undefined;
     const { text } = live;
     live.text = '';
+    this.#appendPieces(live.call, text);
+  }
+
+  #appendPieces(call: Call, text: string): void {
     for (let at = 0; at < text.length;) {
       const end = pieceEnd(text, at);
-      this.#append(live, { text: text.slice(at, end) });
+      this.#append(call, { text: text.slice(at, end) });
       at = end;
     }
   }
 
-  #append({ call }: LiveOutput, payload: { readonly text: string; readonly truncated?: true }): void {
+  #append(call: Call, payload: { readonly text: string; readonly truncated?: true }): void {
     this.#options.writer.append({
       kind: 'output',
       action_id: call.id,
