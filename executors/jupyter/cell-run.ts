@@ -26,6 +26,7 @@ export interface CellOutput {
 
 /** Text of an answer, in code points: beyond this its middle is left out. */
 export const MAX_TEXT_CODE_POINTS = 100_000;
+const PIECE_CHARS = 128 * 1024;
 /** What threads of a cell print behind its end, in characters; the rest is not kept. */
 const MAX_LATE_CHARS = 1024 * 1024;
 
@@ -81,8 +82,12 @@ export class CellRun {
       this.#late(text);
       return;
     }
-    this.#area.stream(name, text);
-    this.#tell(text);
+    // In pieces, so that a large message is not copied whole again and again.
+    for (let at = 0; at < text.length; at += PIECE_CHARS) {
+      const piece = text.slice(at, at + PIECE_CHARS);
+      this.#area.stream(name, piece);
+      this.#tell(piece);
+    }
   }
 
   #display(type: 'execute_result' | 'display_data', content: Readonly<Record<string, unknown>>): void {

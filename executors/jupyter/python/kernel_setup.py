@@ -9,6 +9,7 @@ import importlib.util
 import linecache
 import os
 import sys
+import threading
 import time
 
 SOURCES = globals().get("SOURCES", {})
@@ -80,7 +81,10 @@ def set_up(with_skills):
     own_directory = os.path.dirname(sys.executable)
     if own_directory not in os.environ.get("PATH", "").split(os.pathsep):
         os.environ["PATH"] = os.pathsep.join(filter(None, [own_directory, os.environ.get("PATH")]))
+    for stream in (sys.stdout, sys.stderr):
+        improve(stream)
     keep_output_of_exit()
+    keep_output_of_threads(shell)
     _seen.update(os.environ)
     shell.events.register("post_run_cell", announce_environment)
     problem = ""
@@ -148,6 +152,70 @@ def is_text(value):
     except UnicodeEncodeError:
         return False
     return True
+
+
+# One message of the protocol holds at most this much text.
+PIECE_CHARS = 1024 * 1024
+# Text behind a pause so long is sent at once, other text within the stream's own interval of 0.2 s.
+PAUSE_SECONDS = 0.1
+SEND_SECONDS = 0.001
+
+
+def improve(stream):
+    """Text is shown sooner, in messages of bounded size, and whatever it consists of."""
+    write = stream.write
+    last = 0.0
+
+    def write_pieces(text):
+        nonlocal last
+        if not isinstance(text, str):
+            return write(text)
+        plain = text if text.isascii() else encodable(text)
+        if len(plain) > PIECE_CHARS:
+            for at in range(0, len(plain), PIECE_CHARS):
+                write(plain[at : at + PIECE_CHARS])
+                stream.flush()
+            return len(text)
+        write(plain)
+        now = time.monotonic()
+        if now - last > PAUSE_SECONDS:
+            stream.flush()
+            # The sender's thread gets on: what was printed is told even if the next line ends the process.
+            time.sleep(SEND_SECONDS)
+        last = now
+        return len(text)
+
+    stream.write = write_pieces
+
+
+def encodable(text):
+    """Halves of surrogate pairs as escapes: a message with one would be lost as a whole."""
+    try:
+        text.encode()
+        return text
+    except UnicodeEncodeError:
+        return text.encode(errors="backslashreplace").decode()
+
+
+def keep_output_of_threads(shell):
+    """What a thread prints belongs to the cell that has started it, not to the one that runs by then."""
+    if not hasattr(shell, "set_thread_parent"):
+        return
+    start = threading.Thread.start
+
+    def start_for_cell(thread):
+        parent = shell.get_parent()
+        run = thread.run
+
+        def run_for_cell():
+            thread.__dict__.pop("run", None)
+            shell.set_thread_parent(parent)
+            run()
+
+        thread.run = run_for_cell
+        return start(thread)
+
+    threading.Thread.start = start_for_cell
 
 
 def keep_output_of_exit():
