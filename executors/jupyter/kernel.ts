@@ -45,6 +45,8 @@ const BUSY_LOOK_MS = 100;
 const IDLE_LOOK_MS = 1000;
 /** What a dead kernel has sent is still on its way through the server for so long. */
 const LAST_OUTPUT_MS = 200;
+/** Outputs may come so long after the reply, without a sign that any was lost. */
+const IDLE_LIMIT_MS = 2000;
 /** A kernel that does not answer within this has failed to start. */
 const READY_LIMIT_MS = 60_000;
 const ASK_AGAIN_MS = 1000;
@@ -240,6 +242,7 @@ export class Kernel {
     if (type === 'status') running.isIdle ||= content['execution_state'] === 'idle';
     if (type.endsWith('_reply')) running.reply ??= content;
     if (!type.endsWith('_reply')) running.onMessage(message);
+    if (type.endsWith('_reply') && !running.isIdle) this.#expectIdle(running);
     if (running.isEnded || !running.isIdle || running.reply === undefined) return;
     const status = textOf(running.reply['status']);
     this.#settle(running, {
@@ -254,6 +257,15 @@ export class Kernel {
     running.isEnded = true;
     this.#runningCells -= 1;
     running.end(end);
+  }
+
+  /** A kernel that has replied is idle at once, unless that message was lost on the way. */
+  #expectIdle(running: Running): void {
+    setTimeout(() => {
+      if (running.isEnded || !this.#isAlive) return;
+      this.#resynchronize();
+      this.#expectIdle(running);
+    }, IDLE_LIMIT_MS).unref();
   }
 
   /** The kernel answers in order: when it has answered a question asked now, what was asked before has ended. */

@@ -68,13 +68,6 @@ def settings(token, runtime_dir):
     return config
 
 
-def keep_all_messages(kernel_manager):
-    """By default a socket drops what comes while a thousand messages wait; here they wait in memory."""
-    import zmq
-
-    kernel_manager.context.setsockopt(zmq.RCVHWM, 0)
-
-
 def announce(port, name):
     """The line on stdout; afterwards stdout is closed for everybody: kernels inherit it and would hold it."""
     print(json.dumps({"port": port, "server": name}), flush=True)
@@ -91,10 +84,6 @@ def serve_kernel_gateway(config):
     from tornado.netutil import bind_sockets
 
     class Gateway(KernelGatewayApp):
-        def init_configurables(self):
-            super().init_configurables()
-            keep_all_messages(self.kernel_manager)
-
         def init_http_server(self):
             self.web_app.settings["websocket_max_message_size"] = MAX_MESSAGE_BYTES
             sockets = bind_sockets(0, "127.0.0.1", family=socket.AF_INET)
@@ -127,7 +116,6 @@ def serve_jupyter_server(config):
 
     app = Server.instance(config=config)
     app.initialize(argv=[], find_extensions=False)
-    keep_all_messages(app.kernel_manager)
     IOLoop.current().add_callback(lambda: announce(app.port, f"jupyter_server {__version__}"))
     app.start()
 

@@ -81,9 +81,11 @@ def set_up(with_skills):
     own_directory = os.path.dirname(sys.executable)
     if own_directory not in os.environ.get("PATH", "").split(os.pathsep):
         os.environ["PATH"] = os.pathsep.join(filter(None, [own_directory, os.environ.get("PATH")]))
+    keep_all_messages(sys.stdout)
     turns = Turns()
     for stream in (sys.stdout, sys.stderr):
         improve(stream, turns)
+    shell.events.register("pre_run_cell", turns.begin_cell)
     keep_output_of_exit()
     keep_output_of_threads(shell)
     _seen.update(os.environ)
@@ -155,11 +157,20 @@ def is_text(value):
     return True
 
 
+def keep_all_messages(stream):
+    """A kernel that is faster than its readers waits for them; by default it would drop what it cannot send."""
+    import zmq
+
+    thread = stream.pub_thread
+    # The socket belongs to that thread.
+    thread.schedule(lambda: thread.socket.setsockopt(zmq.XPUB_NODROP, 1))
+
+
 # One message of the protocol holds at most this much text.
 PIECE_CHARS = 1024 * 1024
-# Text behind a pause so long is sent at once, other text within the stream's own interval of 0.2 s.
-PAUSE_SECONDS = 0.1
-SEND_SECONDS = 0.002
+# A line is sent at once when none was for so long, and the first one of each cell; the stream's own interval is 0.2 s.
+FLUSH_SECONDS = 0.03
+SEND_SECONDS = 0.001
 
 
 # Changes between stdout and stderr that keep their order, a second; each costs a third of a millisecond.
@@ -173,6 +184,10 @@ class Turns:
         self.stream = None
         self.left = TURNS_PER_SECOND
         self.since = 0.0
+        self.flushed = 0.0
+
+    def begin_cell(self, info=None):
+        self.flushed = 0.0
 
     def take(self, stream, now):
         """The other stream, when what is in it has to go first."""
@@ -188,11 +203,8 @@ class Turns:
 def improve(stream, turns):
     """Text is shown sooner and in its order, in messages of bounded size, and whatever it consists of."""
     write = stream.write
-    last = 0.0
-    is_due = False
 
     def write_pieces(text):
-        nonlocal last, is_due
         if not isinstance(text, str):
             return write(text)
         now = time.monotonic()
@@ -206,12 +218,10 @@ def improve(stream, turns):
                 stream.flush()
             return len(text)
         write(plain)
-        is_due = is_due or now - last > PAUSE_SECONDS
-        last = now
         # print() writes the end of the line by itself.
-        if is_due and plain.endswith("\n"):
-            is_due = False
+        if now - turns.flushed > FLUSH_SECONDS and plain.endswith("\n"):
             stream.flush()
+            turns.flushed = time.monotonic()
             # The sender's thread gets on: what was printed is told even if the next line ends the process.
             time.sleep(SEND_SECONDS)
         return len(text)
