@@ -49,6 +49,7 @@ def settings(token, runtime_dir):
     if len(runtime_dir) < LONGEST_SOCKET_DIRECTORY:
         config.KernelManager.transport = "ipc"
     config.JupyterApp.runtime_dir = runtime_dir
+    config.JupyterApp.config_dir = runtime_dir
     # A limited rate is lost output.
     config.ZMQChannelsWebsocketConnection.limit_rate = False
     config.ZMQChannelsHandler.limit_rate = False
@@ -177,6 +178,9 @@ def main():
     given = json.loads(first_line())
     threading.Thread(target=end_with_daemon, daemon=True).start()
     set_nodelay()
+    # An account need not have a home directory to write to.
+    if not os.access(os.path.expanduser("~"), os.W_OK):
+        os.environ["JUPYTER_DATA_DIR"] = given["runtime_dir"]
     config = settings(given["token"], given["runtime_dir"])
     if gateway:
         serve_kernel_gateway(config)
