@@ -28,10 +28,9 @@ const SET_UP_LIMIT_MS = 60_000;
 /** Starts kernels, and keeps some ready. */
 export class KernelPool {
   readonly #options: KernelPoolOptions;
-  readonly #spares: PreparedKernel[] = [];
+  readonly #spares: Promise<PreparedKernel | undefined>[] = [];
   readonly #kernels = new Set<Kernel>();
   #specs: { readonly names: readonly string[]; readonly defaultName: string } | undefined;
-  #refilling = 0;
   #isStopped = false;
 
   constructor(options: KernelPoolOptions) {
@@ -45,32 +44,21 @@ export class KernelPool {
    * @throws JupyterError
    */
   async take(name: string | undefined): Promise<PreparedKernel> {
-    const spare = this.#takeSpare(name);
-    if (spare) {
-      this.refill();
-      return spare;
-    }
-    const prepared = await this.#start(name);
-    this.refill();
+    const spare = await this.#takeSpare(name);
+    const prepared = spare ?? (await this.#start(name));
+    this.#refill();
     return prepared;
   }
 
-  /** Starts spares until there are enough, in the background. */
-  refill(): void {
-    while (!this.#isStopped && this.#spares.length + this.#refilling < this.#options.warm) {
-      this.#refilling += 1;
-      void this.#start(undefined).then(
-        (prepared) => {
-          this.#refilling -= 1;
-          this.#spares.push(prepared);
-        },
-        (error: unknown) => {
-          // The next kernel that is asked for tries again.
-          this.#refilling -= 1;
+  /** Starts spares until there are enough, in the background; one that fails is started again with the next kernel that is taken. */
+  #refill(): void {
+    while (!this.#isStopped && this.#spares.length < this.#options.warm) {
+      this.#spares.push(
+        this.#start(undefined).catch((error: unknown) => {
           this.#options.onLog(`a spare kernel could not be started: ${String(error)}`);
-        },
+          return undefined;
+        }),
       );
-      if (this.#refilling > this.#options.warm) return;
     }
   }
 
@@ -81,12 +69,14 @@ export class KernelPool {
     await Promise.all([...kernels.map((kernel) => kernel.close()), this.#options.gateway.stop()]);
   }
 
-  #takeSpare(name: string | undefined): PreparedKernel | undefined {
+  /** The oldest spare that lives; one that is still starting is waited for. */
+  async #takeSpare(name: string | undefined): Promise<PreparedKernel | undefined> {
     if (name !== undefined && name !== this.#specs?.defaultName) return undefined;
-    for (;;) {
-      const spare = this.#spares.shift();
-      if (spare === undefined || spare.kernel.isAlive) return spare;
+    while (this.#spares.length > 0) {
+      const spare = await this.#spares.shift();
+      if (spare?.kernel.isAlive) return spare;
     }
+    return undefined;
   }
 
   async #start(name: string | undefined): Promise<PreparedKernel> {

@@ -106,7 +106,9 @@ export class Kernel {
     }
   }
 
+  /** As it is now: a local kernel is looked at. */
   get isAlive(): boolean {
+    this.#look();
     return this.#isAlive && !this.#isDying;
   }
 
@@ -281,7 +283,7 @@ export class Kernel {
   /** Looks at the process: its server may take seconds to notice that it is gone. */
   #look(): void {
     clearTimeout(this.#watch);
-    if (!this.#isAlive || this.#pid === undefined) return;
+    if (!this.#isAlive || this.#isDying || this.#pid === undefined) return;
     const info = readProcess(this.#pid);
     if (info === undefined || info.state === 'Z' || info.state === 'X') {
       void this.#endLater(exitText(this.#pid) ?? 'its process is gone');

@@ -233,7 +233,9 @@ export class KernelSession {
   }
 
   async #startKernel(): Promise<PreparedKernel> {
+    const dead = this.#kernel;
     this.#kernel = undefined;
+    if (dead) this.#note = texts.diedBefore(await dead.kernel.died);
     const prepared = await this.#options.startKernel(this.#options.kernelName);
     if (this.#isClosed) {
       await prepared.kernel.close();
