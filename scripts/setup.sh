@@ -161,7 +161,7 @@ has_jupyter() { [ -x "$jupyter" ] || has jupyter-server; }
 # Python packages in the environment of the kernel, as MODULE:PACKAGE: what agent_skills reads documents with; and what
 # notebooks are full of, for the tests alone. Kernels work without.
 SKILLS='pypdf:pypdf docx:python-docx pptx:python-pptx pylatexenc:pylatexenc'
-NOTEBOOKS='matplotlib:matplotlib pandas:pandas tqdm:tqdm rich:rich'
+NOTEBOOKS='matplotlib:matplotlib pandas:pandas tqdm:tqdm rich:rich ipywidgets:ipywidgets'
 
 wanted_modules() { if [ "$mode" = --test ]; then echo "$SKILLS $NOTEBOOKS"; else echo "$SKILLS"; fi; }
 

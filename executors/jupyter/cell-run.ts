@@ -4,6 +4,7 @@ import { isObject, type KernelMessage, textOf } from './messages.ts';
 import { type NotebookOutput, OutputArea } from './output-area.ts';
 import { announcedEnvironment, type EnvironmentChanges } from './python-side.ts';
 import { withoutEscapes } from './stream-text.ts';
+import type { Widgets } from './widgets.ts';
 
 export interface CellRunOptions {
   readonly spill: SpillOptions;
@@ -14,6 +15,8 @@ export interface CellRunOptions {
   readonly resume: () => void;
   readonly onEnvironment: (changes: EnvironmentChanges) => void;
   readonly onInputRequest: () => void;
+  /** Of the kernel, which outlive the cell that made them. */
+  readonly widgets: Widgets;
 }
 
 export interface CellOutput {
@@ -43,7 +46,9 @@ export class CellRun {
     this.#spill = new Spill(options.spill, options.name, options.resume);
   }
 
-  readonly onMessage = ({ type, content }: KernelMessage): void => {
+  readonly onMessage = (message: KernelMessage): void => {
+    const { type, content } = message;
+    if (this.#options.widgets.take(message)) return;
     switch (type) {
       case 'stream':
         this.#stream(textOf(content['name']), textOf(content['text']));
@@ -69,6 +74,7 @@ export class CellRun {
   /** What it has shown; from now on output is only passed on live. */
   finish(): CellOutput {
     this.#isEnded = true;
+    this.#area.settleWidgets((data) => this.#options.widgets.textOf(data));
     const { head, tail, isWhole, images, outputs } = this.#area.finish();
     const cut = cutText(head, tail, isWhole);
     this.#spill.close();

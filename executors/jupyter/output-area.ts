@@ -18,8 +18,8 @@ interface DisplayItem {
   readonly kind: 'display' | 'error';
   isBehindGap: boolean;
   readonly displayId: string;
-  readonly output: NotebookOutput;
-  readonly text: string;
+  output: NotebookOutput;
+  text: string;
   readonly chars: number;
 }
 
@@ -106,6 +106,17 @@ export class OutputArea {
     else this.#clear();
   }
 
+  /** Shows widgets as they are now. @param textOfWidget undefined for a bundle that is of none */
+  settleWidgets(textOfWidget: (data: JsonObject) => string | undefined): void {
+    for (const item of this.#items) {
+      if (item.kind !== 'display' || !isObject(item.output['data'])) continue;
+      const text = textOfWidget(item.output['data']);
+      if (text === undefined) continue;
+      item.text = text;
+      item.output = { ...item.output, data: { ...item.output['data'], 'text/plain': text } };
+    }
+  }
+
   /** The text in order, in two parts when something between them is missing; images as data URLs; the bundles. */
   finish(): { head: string; tail: string; isWhole: boolean; images: string[]; outputs: NotebookOutput[] } {
     let head: string | undefined;
@@ -117,7 +128,7 @@ export class OutputArea {
     for (const [index, item] of this.#items.entries()) {
       if (item.isBehindGap) gap();
       const part = item.kind === 'stream' ? item.text.finish() : { head: item.text, tail: '', dropped: 0 };
-      text += separator(text, this.#items[index - 1], item) + part.head;
+      text += separator(text, this.#items[index - 1], part.head) + part.head;
       if (part.dropped === 0) continue;
       gap();
       text = part.tail;
@@ -166,10 +177,12 @@ export class OutputArea {
   }
 }
 
-/** Texts follow each other without anything between (V0 §6.2); only what was displayed does not run into the next display. */
-function separator(before: string, previous: Item | undefined, item: Item): string {
-  const isDisplayed = previous?.kind === 'display' && item.kind !== 'stream';
-  return isDisplayed && before !== '' && !before.endsWith('\n') && item.text !== '' ? '\n' : '';
+/**
+ * Texts follow each other without anything between (V0 §6.2); only what was displayed ends its line, so that a table's last number does not
+ * run into what comes next.
+ */
+function separator(before: string, previous: Item | undefined, text: string): string {
+  return previous?.kind === 'display' && before !== '' && !before.endsWith('\n') && text !== '' ? '\n' : '';
 }
 
 function displayItem(outputType: 'display_data' | 'execute_result', content: JsonObject): DisplayItem {

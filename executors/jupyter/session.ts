@@ -14,6 +14,7 @@ import { enterRequest, stateOf } from './python-side.ts';
 import { answer, type CellReport } from './result.ts';
 import type { PreparedKernel } from './kernel-pool.ts';
 import * as texts from './texts.ts';
+import { Widgets } from './widgets.ts';
 
 export interface SessionOptions {
   readonly name: string;
@@ -58,6 +59,7 @@ export class KernelSession {
   readonly #environment: Environment;
   #kernel: PreparedKernel | undefined;
   #starting: Promise<PreparedKernel> | undefined;
+  #widgets = new Widgets();
   #isRunning = false;
   #isClosed = false;
   /** The shell's directory that the kernel was taken to last. */
@@ -176,6 +178,7 @@ export class KernelSession {
       resume: () => kernel.resume(),
       onEnvironment: (changes) => this.#environment.remember(changes),
       onInputRequest: () => stop.raise('input'),
+      widgets: this.#widgets,
     });
     const cell = kernel.execute({ code, silent: false }, run.onMessage);
     const first = await Promise.race([cell.ended, stop.raised]);
@@ -242,6 +245,7 @@ export class KernelSession {
       throw new Error('The session was closed.');
     }
     this.#environment.forgetKernel();
+    this.#widgets = new Widgets();
     this.#enteredDirectory = undefined;
     this.#kernel = prepared;
     const startedAt = performance.now();

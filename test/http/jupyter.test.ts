@@ -100,7 +100,7 @@ describe('content', () => {
     expect(await text(`${clear}print("gone"); clear_output(); print("kept")`)).toBe('kept');
     expect(await text(`${clear}print("kept"); clear_output(wait=True)`)).toBe('kept');
     expect(await text('h = display("v0", display_id="d")\nfor i in range(30): h.update(f"v{i}")\nprint("end")')).toBe(
-      "'v29'end",
+      "'v29'\nend",
     );
     expect(await text('h.update("later")')).toBe("'later'");
   });
@@ -163,6 +163,35 @@ describe("notebooks' work", () => {
     needsPackage(context, 'tqdm');
     const content = await text('from tqdm import tqdm\nfor _ in tqdm(range(50)): pass\nprint("done")');
     expect(content).toMatch(/^100%\|█+\| 50\/50 .*\ndone$/);
+  });
+});
+
+describe('widgets', () => {
+  test('a progress bar of tqdm ends at 100 %, where a notebook would show it', async (context) => {
+    needsPackage(context, 'tqdm');
+    needsPackage(context, 'ipywidgets');
+    const { content, body } = await cell(
+      'from tqdm.notebook import tqdm\nfor _ in tqdm(range(50)): pass\nprint("done")',
+    );
+    expect(content).toMatch(/^100%\|█{10}\|\s50\/50\s\[[^\]]*\]\ndone$/);
+    expect(body.outputs[0].data['application/vnd.jupyter.widget-view+json'].model_id).toMatch(/^\w+$/);
+  });
+
+  test('so does one of rich', async (context) => {
+    needsPackage(context, 'rich');
+    needsPackage(context, 'ipywidgets');
+    expect(await text('from rich.progress import track\nfor _ in track(range(50)): pass')).toMatch(
+      /^Working\.\.\. ━+ 100% \d:\d\d:\d\d$/,
+    );
+  });
+
+  test('one that is not finished shows how far it is, and goes on in a later cell', async (context) => {
+    needsPackage(context, 'ipywidgets');
+    expect(
+      await text('import ipywidgets\nbar = ipywidgets.IntProgress(value=3, max=10, description="step ")\nbar'),
+    ).toBe('step |███       |');
+    expect(await text('bar.value = 10\nbar')).toBe('step |██████████|');
+    expect(await text('ipywidgets.IntSlider(value=3)')).toBe('IntSlider(value=3)');
   });
 });
 

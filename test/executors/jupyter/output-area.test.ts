@@ -33,7 +33,7 @@ describe('what is updated', () => {
     area.stream('stdout', '|');
     area.update(display({ 'text/plain': 'new' }, 'a'));
     area.update(display({ 'text/plain': 'of another cell' }, 'b'));
-    expect(area.finish().head).toBe('new|of another cell');
+    expect(area.finish().head).toBe('new\n|of another cell');
   });
 
   test('images too', () => {
