@@ -12,13 +12,20 @@ import events from './scenarios/events.mjs';
 import files from './scenarios/files.mjs';
 import flood from './scenarios/flood.mjs';
 import idleRss from './scenarios/idle-rss.mjs';
+import jupyter from './scenarios/jupyter.mjs';
 import start from './scenarios/start.mjs';
 import tenThousand from './scenarios/ten-thousand.mjs';
 
-const SCENARIOS = [echo, events, flood, files, start, idleRss, tenThousand];
+const SCENARIOS = [echo, events, flood, files, jupyter, start, idleRss, tenThousand];
 
 async function measure(scenario, isQuick) {
   const context = new Context(isQuick);
+  const obstacle = scenario.obstacle?.(context);
+  if (obstacle !== undefined) {
+    process.stderr.write(`${scenario.name}: left out, ${obstacle}\n`);
+    await context.end();
+    return undefined;
+  }
   const startedAt = performance.now();
   try {
     const { notes, ...measured } = await scenario.run(context);
@@ -62,7 +69,8 @@ const results = [];
 for (const scenario of SCENARIOS) {
   if (options.only.length > 0 && !options.only.includes(scenario.name)) continue;
   process.stderr.write(`${scenario.name}: ${scenario.title} ...\n`);
-  results.push(await measure(scenario, options.quick));
+  const result = await measure(scenario, options.quick);
+  if (result) results.push(result);
 }
 const file = path.resolve(options.json);
 mkdirSync(path.dirname(file), { recursive: true });

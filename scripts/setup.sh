@@ -158,11 +158,28 @@ TOOLS='chromium:chromium,chromium-sandbox,fonts-liberation tini:tini git:git cur
 
 has_jupyter() { [ -x "$jupyter" ] || has jupyter-server; }
 
+# Python packages in the environment of the kernel, as MODULE:PACKAGE: what agent_skills reads documents with; and what
+# notebooks are full of, for the tests alone. Kernels work without.
+SKILLS='pypdf:pypdf docx:python-docx pptx:python-pptx pylatexenc:pylatexenc'
+NOTEBOOKS='matplotlib:matplotlib pandas:pandas tqdm:tqdm rich:rich ipywidgets:ipywidgets'
+
+wanted_modules() { if [ "$mode" = --test ]; then echo "$SKILLS $NOTEBOOKS"; else echo "$SKILLS"; fi; }
+
+has_module() { ls -d .venv/lib/python3*/site-packages/"$1" >/dev/null 2>&1; }
+
+missing_modules() {
+  [ -x .venv/bin/python ] || return 0
+  for module in $(wanted_modules); do
+    has_module "${module%%:*}" || printf '%s ' "${module#*:}"
+  done
+}
+
 missing_parts() {
   for tool in $TOOLS; do
     has "${tool%%:*}" || printf '%s ' "${tool#*:}"
   done
   has_jupyter || printf 'jupyter '
+  [ -z "$(missing_modules)" ] || printf 'python-packages '
 }
 
 # True when this very set is missing since less than a day ago.
@@ -180,7 +197,7 @@ optional_is_settled() {
 install_tools() {
   can_apt || return 0
   for part in $(missing_parts); do
-    [ "$part" != jupyter ] || continue
+    case $part in jupyter | python-packages) continue ;; esac
     packages=$(echo "$part" | tr , ' ')
     say "installing $packages ..."
     # shellcheck disable=SC2086
@@ -193,8 +210,11 @@ make_venv() { logged python3 -m venv --clear .venv; }
 # Debian's python3 comes without ensurepip, which python3-venv brings.
 pip_jupyter() {
   make_venv || { can_apt && apt_install python3-venv && make_venv; } || return 1
-  logged timeout -k 10 900 .venv/bin/python -m pip install --disable-pip-version-check --timeout 20 --retries 2 \
-    jupyter_kernel_gateway ipykernel
+  pip_install jupyter_kernel_gateway ipykernel
+}
+
+pip_install() {
+  logged timeout -k 10 900 .venv/bin/python -m pip install --disable-pip-version-check --timeout 20 --retries 2 "$@"
 }
 
 # Any server of the Jupyter kernels API will do; Debian has no kernel gateway, but this one.
@@ -207,9 +227,18 @@ install_jupyter() {
   pip_jupyter || apt_jupyter || :
 }
 
+install_modules_of_kernel() {
+  packages=$(missing_modules)
+  [ -n "$packages" ] || return 0
+  say "installing $packages..."
+  # shellcheck disable=SC2086
+  pip_install $packages || :
+}
+
 install_optional() {
   install_tools
   install_jupyter
+  install_modules_of_kernel
   parts=$(missing_parts)
   if [ -z "$parts" ]; then
     rm -f "$optional_stamp"

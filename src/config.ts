@@ -132,6 +132,13 @@ function origin() {
   });
 }
 
+/** Without a slash at the end. */
+function httpAddress() {
+  return parsed('an address such as http://127.0.0.1:8888', (text) =>
+    /^https?:\/\//i.test(text) && URL.canParse(text) ? text.replace(/[?#].*$/, '').replace(/\/+$/, '') : undefined,
+  );
+}
+
 function builtinPlugin() {
   return z.enum(BUILTIN_PLUGINS, {
     error: (issue) =>
@@ -165,6 +172,15 @@ const BashSchema = z
     multiCommand: choice(['reject', 'run']),
     /** Whole seconds: V0's timeout text prints them as an integer. */
     noChangeTimeoutMs: seconds(),
+  })
+  .readonly();
+
+const JupyterSchema = z
+  .strictObject({
+    url: httpAddress().optional(),
+    token: z.string(),
+    python: z.string().optional(),
+    warm: integer(0, 64),
   })
   .readonly();
 
@@ -214,6 +230,7 @@ const ConfigSchema = z
     apiKeys: z.array(z.string()).readonly(),
     browser: BrowserSchema,
     bash: BashSchema,
+    jupyter: JupyterSchema,
     limits: LimitsSchema,
     log: LogSchema,
     /** Names of variables whose values are masked; `*` stands for any characters. */
@@ -352,6 +369,37 @@ const SETTINGS: readonly Setting[] = [
     env: 'NO_CHANGE_TIMEOUT_SECONDS',
     fallback: '10',
     help: 'a command silent for so many seconds is answered as still running',
+  },
+  {
+    path: 'jupyter.python',
+    flag: '--jupyter-python',
+    placeholder: 'PATH',
+    env: 'ACTIOND_JUPYTER_PYTHON',
+    fallbackText: '.venv beside the server, else python3',
+    help: 'interpreter with jupyter_kernel_gateway and ipykernel, for run_ipython',
+  },
+  {
+    path: 'jupyter.url',
+    flag: '--jupyter-url',
+    placeholder: 'URL',
+    env: 'ACTIOND_JUPYTER_URL',
+    fallbackText: 'a server of its own',
+    help: 'Jupyter server or kernel gateway that kernels are started on',
+  },
+  {
+    path: 'jupyter.token',
+    flag: '--jupyter-token',
+    placeholder: 'TOKEN',
+    env: 'ACTIOND_JUPYTER_TOKEN',
+    fallback: '',
+    help: 'token of --jupyter-url; arguments can be seen by every user of the machine, the variable cannot',
+  },
+  {
+    path: 'jupyter.warm',
+    flag: '--jupyter-warm',
+    placeholder: 'N',
+    fallback: '0',
+    help: 'kernels kept ready for new sessions and for those whose kernel died',
   },
   {
     path: 'logLevel',

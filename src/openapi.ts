@@ -68,6 +68,8 @@ const REPLY_COMPONENTS: Readonly<Record<string, z.ZodType>> = {
   SessionInfo: http.SessionInfo,
   SessionsReply: http.SessionsReply,
   SessionClosedReply: http.SessionClosedReply,
+  SessionInterruptedReply: http.SessionInterruptedReply,
+  SessionRestartedReply: http.SessionRestartedReply,
   ListFilesReply: http.ListFilesReply,
   UploadFileReply: http.UploadFileReply,
   DirectoryEntry: http.DirectoryEntry,

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { rmSync } from 'node:fs';
+import { existsSync, rmSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
@@ -8,6 +8,7 @@ import { z } from 'zod';
 import { COLUMNS, ROWS } from '../executors/bash/output.ts';
 import { BashExecutor, type BashOptions } from '../executors/bash/executor.ts';
 import { FileService } from '../executors/files/service.ts';
+import { JupyterExecutor } from '../executors/jupyter/executor.ts';
 import { cancelActionRoute } from '../routes/actions.cancel.post.ts';
 import { getActionRoute, listActionsRoute } from '../routes/actions.get.ts';
 import { aliveRoute } from '../routes/alive.get.ts';
@@ -22,6 +23,7 @@ import { openApiRoute } from '../routes/openapi.get.ts';
 import { readyRoute } from '../routes/ready.get.ts';
 import { registerSecretsRoute } from '../routes/secrets.post.ts';
 import { serverInfoRoute } from '../routes/server-info.get.ts';
+import { controlSessionRoutes } from '../routes/sessions.control.post.ts';
 import { closeSessionRoute } from '../routes/sessions.delete.ts';
 import { listSessionsRoute } from '../routes/sessions.get.ts';
 import { buildApp } from './app.ts';
@@ -38,6 +40,7 @@ import { EventLog } from './events/event-log.ts';
 import { Guard, isLoopbackAddress } from './guard.ts';
 import type { ActionSchema } from './protocol/actions.ts';
 import type { ReadyReply, ServerInfoReply } from './protocol/http.ts';
+import { MAX_CONTENT_CODE_POINTS } from './protocol/observations.ts';
 import { type Account, makeDirectory, ownAccount, prepareWorkingDirectory, provideAccount } from './sandbox/account.ts';
 import { childEnvironment } from './sandbox/child-env.ts';
 import { probeSandbox, type SandboxFacts, systemFacts } from './sandbox/probe.ts';
@@ -47,6 +50,7 @@ import { ProcessScanner } from './sandbox/process-scanner.ts';
 import { endProcesses, ownOrphans } from './sandbox/processes.ts';
 import { makeRuntimeDir } from './sandbox/runtime-dir.ts';
 import { type Secrets, secretsOf } from './sandbox/secrets.ts';
+import type { ShellStates } from './sandbox/shell-state.ts';
 import type { Logger } from './telemetry/logger.ts';
 import { Metrics, type MetricsSources } from './telemetry/metrics.ts';
 import { ResourceMeter } from './telemetry/resources.ts';
@@ -75,8 +79,6 @@ export class Server {
   readonly #runtimeDir: string;
   readonly #env: Record<string, string>;
   readonly #executors: AnyExecutor[];
-  /** Without these no action can be taken; whatever else fails is told, and holds up nothing. */
-  readonly #required: readonly AnyExecutor[];
   readonly #addedActions = new Map<string, ActionSchema>();
   readonly #bash: BashExecutor;
   #pluginFailures: readonly PluginFailure[] = [];
@@ -131,8 +133,10 @@ export class Server {
       workingDir: config.workingDir,
       currentDir: () => bash.cwd,
     });
-    this.#required = [bash, this.#files.executor];
-    this.#executors = [...this.#required];
+    const jupyter = new JupyterExecutor(
+      jupyterOptions(config, account, this.#env, this.#runtimeDir, log, (name) => bash.shellState(name)),
+    );
+    this.#executors = [bash, this.#files.executor, jupyter];
     const memory = new MemoryGuard();
     this.#dispatcher = new Dispatcher({
       executors: this.#executors,
@@ -243,6 +247,10 @@ export class Server {
           (lane) => this.#closeSession(lane),
           (text) => this.#secrets.mask(text),
         ),
+        controlSessionRoutes({
+          interrupt: (lane) => this.#interruptSession(lane),
+          restart: (lane) => this.#restartSession(lane),
+        }),
         listActionsRoute(this.#actions),
         getActionRoute(this.#actions),
         cancelActionRoute(this.#dispatcher, this.#actions),
@@ -337,7 +345,8 @@ export class Server {
   #readiness(): ReadyReply {
     const states = this.#executors.map((executor) => [executor.name, executor.health()] as const);
     const isReady =
-      this.#phase === 'ready' && this.#required.every((executor) => executor.health().status !== 'failed');
+      this.#phase === 'ready' &&
+      this.#executors.every(({ isOptional }, index) => isOptional || states[index]?.[1].status !== 'failed');
     const reasons = [
       ...states.flatMap(([name, { reason }]) => (reason === undefined ? [] : [[name, reason]])),
       ...this.#pluginFailures.map(({ path, reason }) => [path, `the plugin could not be loaded: ${reason}`]),
@@ -347,7 +356,6 @@ export class Server {
       subsystems: {
         ...Object.fromEntries(states.map(([name, { status }]) => [name, status])),
         ...Object.fromEntries(this.#pluginFailures.map(({ path }) => [path, 'failed'])),
-        jupyter: 'off',
         browser: 'off',
         events: this.#events.stats().isWritable ? 'ready' : 'failed',
       },
@@ -374,6 +382,19 @@ export class Server {
     return false;
   }
 
+  async #interruptSession(lane: string): Promise<boolean | undefined> {
+    for (const executor of this.#executors) {
+      const interrupted = await executor.interruptSession?.(lane);
+      if (interrupted !== undefined) return interrupted;
+    }
+    return undefined;
+  }
+
+  async #restartSession(lane: string): Promise<boolean> {
+    for (const executor of this.#executors) if (await executor.restartSession?.(lane)) return true;
+    return false;
+  }
+
   #countUnknown(type: string, names: readonly string[]): void {
     for (const name of names) {
       const arg = `${type}.${name}`;
@@ -383,7 +404,7 @@ export class Server {
 }
 
 /** Parts that `/ready` tells of, beside the executors. */
-const SUBSYSTEM_NAMES = ['events', 'jupyter', 'browser', 'vscode', 'mcp', 'agent_skills'];
+const SUBSYSTEM_NAMES = ['events', 'browser', 'vscode', 'mcp', 'agent_skills'];
 
 function bashOptions(
   config: Config,
@@ -402,6 +423,7 @@ function bashOptions(
       maxFileBytes: config.limits.maxOutputFileBytes,
       maxTotalBytes: config.limits.maxOutputTotalBytes,
       owner,
+      memoryBytes: MAX_CONTENT_CODE_POINTS,
     },
     secrets,
     username: account.name,
@@ -412,6 +434,43 @@ function bashOptions(
     workingDir: config.workingDir,
     maxSessions: config.limits.maxSessions,
   };
+}
+
+function jupyterOptions(
+  config: Config,
+  account: Account,
+  env: Record<string, string>,
+  runtimeDir: string,
+  log: Logger,
+  shell: ShellStates,
+): ConstructorParameters<typeof JupyterExecutor>[0] {
+  const { url, token, python, warm } = config.jupyter;
+  const owner = account.uid === process.getuid?.() ? undefined : account;
+  return {
+    server: url === undefined ? undefined : { url, token },
+    interpreters: python === undefined ? defaultInterpreters() : [python],
+    account: owner,
+    env,
+    runtimeDir,
+    spill: {
+      directory: join(config.stateDir, 'output'),
+      maxFileBytes: config.limits.maxOutputFileBytes,
+      maxTotalBytes: config.limits.maxOutputTotalBytes,
+      owner,
+    },
+    shell,
+    maxSessions: config.limits.maxSessions,
+    warm,
+    isEager: config.plugins.includes('jupyter') || warm > 0,
+    withSkills: config.plugins.length === 0 || config.plugins.includes('agent_skills'),
+    onLog: (text) => log.debug({ subsystem: 'jupyter' }, text.trimEnd()),
+  };
+}
+
+/** The environment that scripts/setup.sh makes, seen from the sources and from the bundle; then whatever the sandbox has. */
+function defaultInterpreters(): string[] {
+  const own = ['..', '../..'].map((up) => join(import.meta.dirname, up, '.venv/bin/python')).find(existsSync);
+  return [...(own === undefined ? [] : [own]), 'python3', 'python'];
 }
 
 async function loadOpenApi(): Promise<object> {

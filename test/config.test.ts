@@ -36,6 +36,7 @@ test('the defaults', () => {
     pluginPaths: [],
     userId: 1000,
     confine: [],
+    jupyter: { token: '', warm: 0 },
     logLevel: 'info',
     allowOrigins: [],
     apiKeys: [],

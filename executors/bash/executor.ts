@@ -3,6 +3,7 @@ import type { ActionContext, ActionResult, Executor, SubsystemHealth } from '../
 import type { RunAction } from '../../src/protocol/actions.ts';
 import type { SessionInfo } from '../../src/protocol/http.ts';
 import { refusalObservation } from '../../src/protocol/observations.ts';
+import type { ShellState } from '../../src/sandbox/shell-state.ts';
 import { existingDirectory, isDirectory } from './directories.ts';
 import { answerDueMs, Session, type SessionOptions } from './session.ts';
 import { Slots } from './slots.ts';
@@ -68,6 +69,12 @@ export class BashExecutor implements Executor<'run'> {
   /** The directory of the default session after its last command: what relative paths refer to (V0 §7.1). */
   get cwd(): string {
     return this.#sessions.get(DEFAULT_SESSION)?.cwd ?? this.#options.workingDir;
+  }
+
+  /** What the shell of that name, or the default one, hands on to other kinds of session. */
+  shellState(name: string): ShellState {
+    const session = this.#sessions.get(name) ?? this.#sessions.get(DEFAULT_SESSION);
+    return { cwd: session?.cwd ?? this.#options.workingDir, exports: session?.exports ?? '' };
   }
 
   sessions(): SessionInfo[] {

@@ -2,7 +2,7 @@ import { StringDecoder } from 'node:string_decoder';
 import type { SecretByteStream, SecretStream } from '../../src/sandbox/secret-stream.ts';
 import { MAX_SHOWN_BEGINNING_CHARS, type Secrets } from '../../src/sandbox/secrets.ts';
 import { Screen } from './screen.ts';
-import { Spill, type SpillOptions } from './spill.ts';
+import { Spill, type SpillOptions } from '../../src/sandbox/spill.ts';
 
 /** V0 §5.1: a terminal of 1000 columns and 1000 rows with 10,000 lines above it. */
 export const COLUMNS = 1000;

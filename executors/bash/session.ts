@@ -13,7 +13,7 @@ import { existingDirectory, findPython, logicalDirectory } from './directories.t
 import { keyBytes } from './keys.ts';
 import { Output } from './output.ts';
 import { Shell, type ShellOptions, type ShellOutcome } from './shell.ts';
-import type { SpillOptions } from './spill.ts';
+import type { SpillOptions } from '../../src/sandbox/spill.ts';
 import { splitCommands } from './split.ts';
 import * as texts from './texts.ts';
 import { quote, type ShellReport } from './wire.ts';
@@ -99,6 +99,11 @@ export class Session {
   /** The working directory after the last command that completed. */
   get cwd(): string {
     return this.#cwd;
+  }
+
+  /** Its exported variables as shell text; empty before the first shell. */
+  get exports(): string {
+    return this.#shell?.exports ?? this.#exports;
   }
 
   get pid(): number | undefined {

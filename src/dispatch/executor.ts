@@ -25,6 +25,10 @@ export interface ActionResult {
   readonly observation: Observation;
   readonly truncated?: boolean;
   readonly output_file?: string;
+  /** Outputs of a notebook's cells, in the form of nbformat 4. */
+  readonly outputs?: readonly object[];
+  /** What became of each cell of an action that has several. */
+  readonly cells?: readonly object[];
   /** What it shows is of a hidden action: it is answered, but kept nowhere. */
   readonly hidden?: true;
   /** It was not begun: its idempotency key may be used again. */
@@ -42,6 +46,8 @@ export interface SubsystemHealth {
 /** One kind of work: a shell, a kernel, files, a browser. */
 export interface Executor<K extends ActionType = ActionType> {
   readonly name: string;
+  /** The server is ready without it, and goes on when it fails. */
+  readonly isOptional?: boolean;
   /** The action types it serves. */
   readonly actionTypes: readonly K[];
   /** The FIFO queue of an action; undefined when it may run beside any other. */
@@ -54,6 +60,10 @@ export interface Executor<K extends ActionType = ActionType> {
   sessions(): SessionInfo[];
   /** @returns false when there is no such session */
   closeSession(lane: string): Promise<boolean>;
+  /** Interrupts what a session runs. @returns false when nothing runs in it, undefined when there is no such session */
+  interruptSession?(lane: string): Promise<boolean | undefined>;
+  /** Gives a session a fresh start under its name. @returns false when there is no such session */
+  restartSession?(lane: string): Promise<boolean>;
   /** Ends everything it started. */
   stop(): Promise<void>;
 }

@@ -3,7 +3,7 @@ import type { NewEvent } from '../events/types.ts';
 import type { Action } from '../protocol/actions.ts';
 import type { SecretStream } from '../sandbox/secret-stream.ts';
 import type { Secrets } from '../sandbox/secrets.ts';
-import type { Call } from './call.ts';
+import { type Call, isOver } from './call.ts';
 import type { ActionResult } from './executor.ts';
 
 /** The part of the event log that is written to. */
@@ -66,9 +66,14 @@ export class Journal {
     return this.#options.secrets.mask(text, isCut);
   }
 
-  /** Live output; never waits. */
+  /** Live output, also of an action that is over, as of a thread that goes on printing; never waits. */
   output(call: Call, text: string): void {
-    const live = this.#outputs.get(call.id) ?? this.#open(call);
+    const known = this.#outputs.get(call.id);
+    if (known === undefined && isOver(call)) {
+      this.#late(call, text);
+      return;
+    }
+    const live = known ?? this.#open(call);
     const room = this.#options.maxOutputBytes - live.totalBytes;
     if (room <= 0) return;
     this.#options.onOutput?.(text.length);
@@ -78,7 +83,7 @@ export class Journal {
     if (bytes >= room) {
       // What waits may be the beginning of a secret, and its rest will not be seen.
       this.#emit(live);
-      this.#append(live, { text: '', truncated: true });
+      this.#append(call, { text: '', truncated: true });
       return;
     }
     if (live.text.length >= MAX_OUTPUT_EVENT_CHARS) this.#emit(live);
@@ -127,6 +132,12 @@ export class Journal {
     return lane === undefined ? {} : { lane: this.mask(lane) };
   }
 
+  /** Nothing is kept in memory for an action that is over. */
+  #late(call: Call, text: string): void {
+    this.#options.onOutput?.(text.length);
+    this.#appendPieces(call, this.mask(text));
+  }
+
   #open(call: Call): LiveOutput {
     const live: LiveOutput = { call, mask: this.#options.secrets.stream(), text: '', totalBytes: 0, timer: undefined };
     this.#outputs.set(call.id, live);
@@ -146,14 +157,18 @@ export class Journal {
     live.timer = undefined;
     const { text } = live;
     live.text = '';
+    this.#appendPieces(live.call, text);
+  }
+
+  #appendPieces(call: Call, text: string): void {
     for (let at = 0; at < text.length;) {
       const end = pieceEnd(text, at);
-      this.#append(live, { text: text.slice(at, end) });
+      this.#append(call, { text: text.slice(at, end) });
       at = end;
     }
   }
 
-  #append({ call }: LiveOutput, payload: { readonly text: string; readonly truncated?: true }): void {
+  #append(call: Call, payload: { readonly text: string; readonly truncated?: true }): void {
     this.#options.writer.append({
       kind: 'output',
       action_id: call.id,

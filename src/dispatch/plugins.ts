@@ -128,6 +128,7 @@ function schemasOf({ actions }: Plugin): Map<string, ActionSchema> {
 /** A plugin as the dispatcher knows executors: whatever it does wrong is an answer or a state, never a crash. */
 class PluginExecutor implements AnyExecutor {
   readonly name: string;
+  readonly isOptional = true;
   readonly actionTypes: AnyExecutor['actionTypes'];
   readonly #plugin: Plugin;
   readonly #startLimitMs: number;

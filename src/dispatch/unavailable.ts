@@ -4,8 +4,6 @@ export function unavailableText(actionType: string): string {
     case 'browse':
     case 'browse_interactive':
       return 'Browser functionality is not supported or disabled.';
-    case 'run_ipython':
-      return "Jupyter is not available on this server: run Python with a `run` action, e.g. python3 - <<'PY'.";
     default:
       return `Action type ${JSON.stringify(actionType)} is not carried out by this server.`;
   }

@@ -94,6 +94,10 @@ export const RunIpythonArgs = z
       .min(1)
       .optional()
       .describe('Several cells, run in order until one fails. Extension of V0.'),
+    stop_on_error: z
+      .boolean()
+      .default(true)
+      .describe('Whether a failed cell of several keeps those after it from running. Extension of V0.'),
   })
   .meta({ anyOf: [{ required: ['code'] }, { required: ['cells'] }] });
 

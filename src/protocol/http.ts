@@ -132,6 +132,12 @@ export const SessionParams = z.object({
 /** Reply of `DELETE /sessions/{lane}`. */
 export const SessionClosedReply = z.object({ closed: z.string().describe('The lane.') });
 
+/** Reply of `POST /sessions/{lane}/interrupt`. */
+export const SessionInterruptedReply = z.object({ interrupted: z.boolean().describe('False: nothing ran.') });
+
+/** Reply of `POST /sessions/{lane}/restart`. */
+export const SessionRestartedReply = z.object({ restarted: z.string().describe('The lane.') });
+
 /** Body of `POST /list_files` (V0 §2.7). */
 export const ListFilesRequest = z.object({
   path: z

@@ -97,13 +97,25 @@ export const RunObservation = z.object({
   success,
   ...EXTENSIONS,
 });
+/** One cell of an action with several. All but `status` is absent when it was skipped. */
+export const CellReply = z.object({
+  status: z.enum(['ok', 'error', 'skipped']).describe('`skipped`: a cell before it failed, or time was up.'),
+  content: z.string().exactOptional(),
+  image_urls: z.array(url).nullable().exactOptional(),
+  duration_ms: z.number().exactOptional(),
+  output_file: z.string().exactOptional(),
+});
 export const RunIpythonObservation = z.object({
   message,
   observation: z.literal('run_ipython'),
   content,
   extras: RunIpythonExtras,
   success,
-  outputs: z.array(anyObject).exactOptional().describe('The outputs as the kernel sent them, all MIME types.'),
+  outputs: z
+    .array(anyObject)
+    .exactOptional()
+    .describe('The outputs of all cells in the form of nbformat 4, with every MIME type; absent when there are none.'),
+  cells: z.array(CellReply).exactOptional().describe('What became of each cell; only for an action with `cells`.'),
   ...EXTENSIONS,
 });
 export const ReadObservation = z.object({

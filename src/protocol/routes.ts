@@ -31,6 +31,8 @@ import {
   SecretsRequest,
   ServerInfoReply,
   SessionClosedReply,
+  SessionInterruptedReply,
+  SessionRestartedReply,
   SessionParams,
   SessionsReply,
   UploadFileForm,
@@ -295,6 +297,36 @@ export const ROUTES: readonly Route[] = [
       200: { description: 'It has ended.', schema: SessionClosedReply },
       403: FORBIDDEN,
       404: { description: 'There is no such session.', schema: ErrorBody },
+    },
+  },
+  {
+    method: 'post',
+    path: '/sessions/{lane}/interrupt',
+    operationId: 'interruptSession',
+    summary: 'Interrupt what a kernel runs',
+    description:
+      'The cell ends with a KeyboardInterrupt and its action is answered. Shells: cancel the action instead.',
+    isAuthRequired: true,
+    params: SessionParams,
+    replies: {
+      200: { description: 'Whether anything ran.', schema: SessionInterruptedReply },
+      403: FORBIDDEN,
+      404: { description: 'There is no such session, or it is no kernel.', schema: ErrorBody },
+    },
+  },
+  {
+    method: 'post',
+    path: '/sessions/{lane}/restart',
+    operationId: 'restartSession',
+    summary: 'Give a session a fresh kernel',
+    description:
+      'Variables are lost; the directory and the environment are kept. A running cell is answered. Shells: delete the session instead.',
+    isAuthRequired: true,
+    params: SessionParams,
+    replies: {
+      200: { description: 'The old kernel has ended.', schema: SessionRestartedReply },
+      403: FORBIDDEN,
+      404: { description: 'There is no such session, or it is no kernel.', schema: ErrorBody },
     },
   },
   {

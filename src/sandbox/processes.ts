@@ -40,6 +40,40 @@ export function readProcess(pid: number): ProcessInfo | undefined {
   };
 }
 
+/** Where `/proc/PID/stat` has the exit status, counted from the state. */
+const EXIT_STATUS_FIELD = 49;
+
+/**
+ * How a process ended, in words such as `exit code 1`: known only until its parent has waited for it.
+ * @returns undefined when it has not ended, or nobody can tell any more
+ */
+export function exitText(pid: number): string | undefined {
+  let stat: string;
+  try {
+    stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+  } catch {
+    return undefined;
+  }
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  const status = Number(fields[EXIT_STATUS_FIELD]);
+  if (fields[0] !== 'Z' || !Number.isInteger(status)) return undefined;
+  const signal = status & 0x7f;
+  return signal === 0 ? `exit code ${status >> 8}` : `killed by signal ${signal}`;
+}
+
+/** The process that has a text in its command line; the first one found. */
+export function findByCommandLine(text: string): number | undefined {
+  return listProcesses().find(({ pid }) => commandLine(pid).includes(text))?.pid;
+}
+
+function commandLine(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8');
+  } catch {
+    return '';
+  }
+}
+
 export function listPids(): number[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))

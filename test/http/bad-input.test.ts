@@ -172,7 +172,6 @@ describe('actions that make no sense are answers for the agent: 200 with an erro
     { name: 'an inherited name', action: { action: 'constructor', args: {} }, says: [/"constructor"/] },
     { name: 'an observation', action: { observation: 'run', content: '', extras: {} }, says: [/action\.action/] },
     { name: 'known but not executed here', action: { action: 'think', args: { thought: 'x' } }, says: [/think/] },
-    { name: 'a plugin that is off', action: { action: 'run_ipython', args: { code: '1+1' } }, says: [/Jupyter/] },
     { name: 'no args', action: { action: 'run' }, says: [/action\.args\.command/] },
     { name: 'args null', action: { action: 'run', args: null }, says: [/action\.args/] },
     { name: 'args a list', action: { action: 'run', args: ['ls'] }, says: [/action\.args/] },

@@ -34,6 +34,7 @@ const DEFAULTS: readonly [ActionType, object, object][] = [
       include_extra: true,
       confirmation_state: 'confirmed',
       kernel_init_code: '',
+      stop_on_error: true,
       session: 'default',
       ...COMMON,
     },

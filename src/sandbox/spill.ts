@@ -9,10 +9,10 @@ export interface SpillOptions {
   /** Bytes of all files together; the oldest go first. */
   readonly maxTotalBytes: number;
   readonly owner: { readonly uid: number; readonly gid: number } | undefined;
+  /** Output up to this is never cut in an answer (so many code points are at least as many bytes), so no file is needed. */
+  readonly memoryBytes: number;
 }
 
-/** Output up to this is never cut in an answer (30,000 code points are at least as many bytes), so no file is needed. */
-const MEMORY_BYTES = 30_000;
 /** Output waiting for the disk: beyond this the terminal is not read. */
 const MAX_QUEUE_BYTES = 1024 * 1024;
 /** Buffers of one write; the system takes no more (IOV_MAX). */
@@ -65,7 +65,7 @@ export class Spill {
     this.#acceptedBytes += kept.length;
     this.#queue.push(kept);
     this.#queuedBytes += kept.length;
-    if (this.#fd === undefined && this.totalBytes > MEMORY_BYTES) this.#open();
+    if (this.#fd === undefined && this.totalBytes > this.#options.memoryBytes) this.#open();
     if (this.#fd !== undefined) this.#flush();
     return this.#queuedBytes < MAX_QUEUE_BYTES;
   }

@@ -1,0 +1,316 @@
+import { randomUUID } from 'node:crypto';
+import { endProcesses, exitText, findByCommandLine, readProcess } from '../../src/sandbox/processes.ts';
+import { KernelChannel } from './channel.ts';
+import {
+  type ExecuteRequest,
+  executeRequest,
+  isObject,
+  type JsonObject,
+  kernelInfoRequest,
+  type KernelMessage,
+  textOf,
+} from './messages.ts';
+import { authorization, deleteKernel, type Endpoint, interruptKernel, JupyterError, startKernel } from './rest.ts';
+
+export interface KernelOptions {
+  readonly endpoint: Endpoint;
+  /** Of the kernel specification, such as `python3`. */
+  readonly name: string;
+  /** Whether its process is on this machine and ours to end. */
+  readonly isLocal: boolean;
+  readonly onProblem: (text: string) => void;
+}
+
+export type CellEnd =
+  | { readonly kind: 'replied'; readonly status: 'ok' | 'error' | 'aborted'; readonly reply: JsonObject }
+  /** The kernel has finished it, and its end was lost with a broken connection. */
+  | { readonly kind: 'unknown' }
+  | { readonly kind: 'died'; readonly cause: string };
+
+/** One request at work. */
+export interface Cell {
+  readonly ended: Promise<CellEnd>;
+}
+
+interface Running {
+  readonly onMessage: (message: KernelMessage) => void;
+  readonly end: (end: CellEnd) => void;
+  reply: JsonObject | undefined;
+  isIdle: boolean;
+  isEnded: boolean;
+}
+
+/** How often a local kernel's process is looked at: while a cell runs, and otherwise. */
+const BUSY_LOOK_MS = 100;
+const IDLE_LOOK_MS = 1000;
+/** What a dead kernel has sent is still on its way through the server for so long. */
+const LAST_OUTPUT_MS = 200;
+/** Outputs may come so long after the reply, without a sign that any was lost. */
+const IDLE_LIMIT_MS = 2000;
+/** A kernel that does not answer within this has failed to start. */
+const READY_LIMIT_MS = 60_000;
+const ASK_AGAIN_MS = 1000;
+/** Cells whose late output, such as that of threads, is still told apart. */
+const REMEMBERED_CELLS = 256;
+const END_GRACE_MS = 300;
+
+/** One kernel on a Jupyter server. It runs requests one after another, and can die. */
+export class Kernel {
+  readonly id: string;
+  readonly name: string;
+  readonly #options: KernelOptions;
+  readonly #session = randomUUID();
+  readonly #channel: KernelChannel;
+  readonly #requests = new Map<string, Running>();
+  readonly #died: Promise<string>;
+  #die: (cause: string) => void = ignore;
+  #isAlive = true;
+  #isDying = false;
+  #pid: number | undefined;
+  #watch: NodeJS.Timeout | undefined;
+  #runningCells = 0;
+
+  /** From `kernel_info_reply`, such as `python`. */
+  language = '';
+
+  private constructor(options: KernelOptions, id: string) {
+    this.id = id;
+    this.name = options.name;
+    this.#options = options;
+    this.#died = new Promise((resolve) => (this.#die = resolve));
+    // The connection file is named after the kernel, and every kernel is told its name.
+    this.#pid = options.isLocal ? findByCommandLine(`kernel-${id}.json`) : undefined;
+    const address = new URL(`${options.endpoint.url}/api/kernels/${encodeURIComponent(id)}/channels`);
+    address.protocol = address.protocol === 'https:' ? 'wss:' : 'ws:';
+    address.searchParams.set('session_id', this.#session);
+    this.#channel = new KernelChannel({
+      url: address.href,
+      headers: authorization(options.endpoint),
+      onMessage: (message) => this.#onMessage(message),
+      onReconnect: () => this.#resynchronize(),
+      onLost: (reason) => this.#end(reason),
+      onProblem: options.onProblem,
+    });
+    this.#look();
+  }
+
+  /** Starts a kernel and waits until it answers. @throws JupyterError */
+  static async start(options: KernelOptions): Promise<Kernel> {
+    const kernel = new Kernel(options, await startKernel(options.endpoint, options.name));
+    try {
+      await kernel.#ready();
+      return kernel;
+    } catch (error) {
+      await kernel.close();
+      throw error;
+    }
+  }
+
+  /** As it is now: a local kernel is looked at. */
+  get isAlive(): boolean {
+    this.#look();
+    return this.#isAlive && !this.#isDying;
+  }
+
+  /** Resolves with the cause when it is gone. */
+  get died(): Promise<string> {
+    return this.#died;
+  }
+
+  /** Of a local kernel. */
+  get pid(): number | undefined {
+    return this.#pid;
+  }
+
+  /**
+   * Runs code.
+   * @param onMessage gets what belongs to it, in order, also what comes after its end
+   */
+  execute(request: ExecuteRequest, onMessage: (message: KernelMessage) => void): Cell {
+    const { id, frame } = executeRequest(request, this.#session);
+    return this.#send(id, frame, onMessage);
+  }
+
+  /** Asks the kernel to stop what it runs. Never rejects. */
+  async interrupt(): Promise<void> {
+    await interruptKernel(this.#options.endpoint, this.id).catch((error: unknown) =>
+      this.#options.onProblem(`interrupt: ${error instanceof Error ? error.message : String(error)}`),
+    );
+  }
+
+  /** Stops reading output, so that the kernel's server has to keep it. */
+  pause(): void {
+    this.#channel.pause();
+  }
+
+  resume(): void {
+    this.#channel.resume();
+  }
+
+  /** Ends the kernel at once, with everything it has started. */
+  async kill(cause: string): Promise<void> {
+    this.#end(cause);
+    await this.#endProcess(0);
+  }
+
+  /** As {@link kill}, but it may say goodbye. */
+  async close(): Promise<void> {
+    this.#end('it was ended');
+    await this.#endProcess(END_GRACE_MS);
+  }
+
+  /** The server is gone: nothing can be asked of it any more. */
+  abandon(cause: string): void {
+    void this.#endLater(cause);
+  }
+
+  async #endProcess(graceMs: number): Promise<void> {
+    const pid = this.#pid;
+    if (pid !== undefined) await endProcesses({ sessions: new Set([pid]), root: pid }, graceMs);
+    const { endpoint, onProblem } = this.#options;
+    // The server waits for the kernel to go; nobody has to wait with it.
+    const deleted = deleteKernel(endpoint, this.id).catch((error: unknown) => {
+      if (!(error instanceof JupyterError) || error.status !== 404) onProblem(`ending a kernel: ${String(error)}`);
+    });
+    if (pid === undefined) await Promise.race([deleted, this.#timer(END_GRACE_MS)]);
+  }
+
+  /** A kernel is ready when it has answered on both channels: before that, output could be lost. */
+  async #ready(): Promise<void> {
+    const started = performance.now();
+    let isHeard = false;
+    let answer: JsonObject | undefined;
+    const answered = new Promise<void>((resolve) => {
+      const ask = (): void => {
+        if (!this.#isAlive || answer) return;
+        const { id, frame } = kernelInfoRequest(this.#session);
+        const { ended } = this.#send(id, frame, () => (isHeard = true));
+        void ended.then((end) => {
+          if (end.kind === 'replied' && isHeard) answer = end.reply;
+          if (end.kind !== 'replied' || isHeard) resolve();
+        });
+        setTimeout(ask, ASK_AGAIN_MS).unref();
+      };
+      ask();
+    });
+    await Promise.race([answered, this.#timer(READY_LIMIT_MS)]);
+    if (answer === undefined) {
+      const why = this.#isAlive
+        ? `did not answer within ${Math.round((performance.now() - started) / 1000)} s`
+        : `ended while it started (${await this.#died})`;
+      throw new JupyterError(`The kernel ${this.name} ${why}.`);
+    }
+    const language = answer['language_info'];
+    this.language = isObject(language) ? textOf(language['name']) : '';
+    this.#requests.clear();
+    this.#runningCells = 0;
+  }
+
+  #timer(ms: number): Promise<void> {
+    return new Promise((resolve) => setTimeout(resolve, ms).unref());
+  }
+
+  #send(id: string, frame: string, onMessage: (message: KernelMessage) => void): Cell {
+    let end: (end: CellEnd) => void = ignore;
+    const ended = new Promise<CellEnd>((resolve) => (end = resolve));
+    const running: Running = { onMessage, end, reply: undefined, isIdle: false, isEnded: false };
+    if (!this.#isAlive) {
+      void this.#died.then((cause) => end({ kind: 'died', cause }));
+      return { ended };
+    }
+    this.#requests.set(id, running);
+    this.#forgetOldest();
+    this.#runningCells += 1;
+    this.#look();
+    this.#channel.send(frame);
+    return { ended };
+  }
+
+  #forgetOldest(): void {
+    for (const [id, { isEnded }] of this.#requests) {
+      if (this.#requests.size <= REMEMBERED_CELLS) return;
+      if (isEnded) this.#requests.delete(id);
+    }
+  }
+
+  #onMessage(message: KernelMessage): void {
+    const { type, content } = message;
+    if (type === 'status') {
+      const state = content['execution_state'];
+      if (state === 'restarting' || state === 'dead') void this.#endLater('its server found it dead');
+    }
+    const running = this.#requests.get(message.parent);
+    if (!running) return;
+    if (type === 'status') running.isIdle ||= content['execution_state'] === 'idle';
+    if (type.endsWith('_reply')) running.reply ??= content;
+    if (!type.endsWith('_reply')) running.onMessage(message);
+    if (type.endsWith('_reply') && !running.isIdle) this.#expectIdle(running);
+    if (running.isEnded || !running.isIdle || running.reply === undefined) return;
+    const status = textOf(running.reply['status']);
+    this.#settle(running, {
+      kind: 'replied',
+      status: status === 'error' || status === 'aborted' ? status : 'ok',
+      reply: running.reply,
+    });
+  }
+
+  #settle(running: Running, end: CellEnd): void {
+    if (running.isEnded) return;
+    running.isEnded = true;
+    this.#runningCells -= 1;
+    running.end(end);
+  }
+
+  /** A kernel that has replied is idle at once, unless that message was lost on the way. */
+  #expectIdle(running: Running): void {
+    setTimeout(() => {
+      if (running.isEnded || !this.#isAlive) return;
+      this.#resynchronize();
+      this.#expectIdle(running);
+    }, IDLE_LIMIT_MS).unref();
+  }
+
+  /** The kernel answers in order: when it has answered a question asked now, what was asked before has ended. */
+  #resynchronize(): void {
+    const before = [...this.#requests.values()].filter(({ isEnded }) => !isEnded);
+    if (before.length === 0) return;
+    const { id, frame } = kernelInfoRequest(this.#session);
+    void this.#send(id, frame, ignore).ended.then(() => {
+      for (const running of before) this.#settle(running, { kind: 'unknown' });
+    });
+  }
+
+  /** Looks at the process: its server may take seconds to notice that it is gone. */
+  #look(): void {
+    clearTimeout(this.#watch);
+    if (!this.#isAlive || this.#isDying || this.#pid === undefined) return;
+    const info = readProcess(this.#pid);
+    if (info === undefined || info.state === 'Z' || info.state === 'X') {
+      void this.#endLater(exitText(this.#pid) ?? 'its process is gone');
+      return;
+    }
+    this.#watch = setTimeout(() => this.#look(), this.#runningCells > 0 ? BUSY_LOOK_MS : IDLE_LOOK_MS).unref();
+  }
+
+  async #endLater(cause: string): Promise<void> {
+    if (this.#isDying || !this.#isAlive) return;
+    this.#isDying = true;
+    await this.#timer(LAST_OUTPUT_MS);
+    this.#end(cause);
+    await this.#endProcess(0);
+  }
+
+  #end(cause: string): void {
+    if (!this.#isAlive) return;
+    this.#isAlive = false;
+    clearTimeout(this.#watch);
+    this.#channel.close();
+    for (const running of this.#requests.values()) this.#settle(running, { kind: 'died', cause });
+    this.#requests.clear();
+    this.#die(cause);
+  }
+}
+
+function ignore(): void {
+  // Nothing to do.
+}

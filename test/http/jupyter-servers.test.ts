@@ -1,0 +1,194 @@
+/** Where kernels come from: a gateway of our own, a Jupyter server that is there already, or none at all. */
+import { type ChildProcess, spawn } from 'node:child_process';
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { ended, eventsOf, outputOf, post } from '../support/actions.ts';
+import { cellOf, JUPYTER_PYTHON, needsJupyter, runCell, startJupyterServer } from '../support/jupyter.ts';
+import { freePort } from '../support/port.ts';
+import { childrenOf, processesWith } from '../support/processes.ts';
+import { TestServer } from '../support/server.ts';
+import { SeverableProxy } from '../support/severable-proxy.ts';
+import { until } from '../support/wait.ts';
+
+const readiness = async (server: TestServer) => (await server.request('GET', '/ready')).json;
+
+describe('a plain jupyter server', () => {
+  const token = 'secret-of-the-test';
+  let directory: string;
+  let jupyter: ChildProcess | undefined;
+  let port: number;
+
+  beforeEach(needsJupyter);
+
+  beforeAll(async () => {
+    directory = mkdtempSync(join(tmpdir(), 'actiond-jupyter-'));
+    port = await freePort();
+    const flags = [
+      `--port=${port}`,
+      '--ip=127.0.0.1',
+      '--no-browser',
+      '--allow-root',
+      `--IdentityProvider.token=${token}`,
+    ];
+    jupyter = spawn(JUPYTER_PYTHON, ['-m', 'jupyter_server', ...flags], {
+      cwd: directory,
+      env: { ...process.env, JUPYTER_RUNTIME_DIR: directory, JUPYTER_CONFIG_DIR: directory },
+      stdio: 'ignore',
+    });
+    jupyter.once('error', () => (jupyter = undefined));
+    await until('the Jupyter server', async () => {
+      if (!jupyter) return true;
+      return (await fetch(`http://127.0.0.1:${port}/api`).catch(() => undefined))?.ok === true;
+    });
+  });
+
+  afterAll(() => {
+    jupyter?.kill('SIGTERM');
+    rmSync(directory, { recursive: true, force: true });
+  });
+
+  const start = (url: string, own = token): Promise<TestServer> =>
+    TestServer.start(['--jupyter-url', url], { ACTIOND_JUPYTER_TOKEN: own });
+
+  test('runs cells that follow the shell and have skills, and heals', async () => {
+    await using server = await start(`http://127.0.0.1:${port}/`);
+    await server.run('export GIVEN=1');
+    expect((await runCell(server, 'import os; print(os.getcwd(), os.environ["GIVEN"])')).content).toBe(
+      `${server.workingDir} 1`,
+    );
+    expect((await runCell(server, 'print(callable(file_editor))')).content).toBe('True');
+    expect((await runCell(server, 'print("begin"); import time; time.sleep(60)', { timeout: 1 })).content).toMatch(
+      /^begin\n[^]*KeyboardInterrupt[^]*\[Execution timed out \(1\.0 seconds\)\.\]$/,
+    );
+    expect((await runCell(server, 'print("last"); os._exit(3)')).content).toMatch(/^last\n\[The kernel died \(/);
+    expect((await runCell(server, 'import os; print(os.environ["GIVEN"])')).content).toBe('1');
+  });
+
+  test('has no kernel of ours left behind', async () => {
+    const kernels = async (): Promise<unknown[]> =>
+      (
+        await fetch(`http://127.0.0.1:${port}/api/kernels`, { headers: { authorization: `token ${token}` } })
+      ).json() as Promise<unknown[]>;
+    const before = (await kernels()).length;
+    {
+      await using server = await start(`http://127.0.0.1:${port}`);
+      await runCell(server, '1');
+      expect((await kernels()).length).toBe(before + 1);
+    }
+    await until('the kernel gone', async () => (await kernels()).length <= before);
+  });
+
+  test('that is cut off in the middle of a cell costs none of its output', async () => {
+    await using proxy = await SeverableProxy.start(port);
+    await using server = await start(`http://127.0.0.1:${proxy.port}`);
+    await runCell(server, '1');
+    const code = 'import time\nfor i in range(20): print(i, flush=True); time.sleep(0.05)';
+    const { json } = await post(server, cellOf(code), { prefer: 'respond-async' });
+    await until('some output', async () => outputOf(await eventsOf(server, json.action_id)).includes('5\n'));
+    proxy.sever();
+    setTimeout(() => proxy.mend(), 300);
+    const { observation } = await ended(server, json.action_id);
+    expect(observation?.content).toBe(Array.from({ length: 20 }, (_, index) => String(index)).join('\n'));
+    expect((await runCell(server, 'print("on")')).content).toBe('on');
+  });
+
+  test('that refuses the token is named, with the flag', async () => {
+    await using server = await start(`http://127.0.0.1:${port}`, 'wrong');
+    const { observation, content } = await runCell(server, '1');
+    expect(observation).toBe('error');
+    expect(content).toBe(
+      `The Jupyter server at http://127.0.0.1:${port} refuses the token (HTTP 403): check --jupyter-token.`,
+    );
+    const { status, subsystems, reasons } = await readiness(server);
+    expect([status, subsystems.jupyter]).toEqual(['ready', 'failed']);
+    expect(reasons.jupyter).toBe(content);
+  });
+});
+
+describe('an address', () => {
+  test('where nobody listens is an error at once, and tried again with the next cell', async () => {
+    const port = await freePort();
+    await using server = await TestServer.start(['--jupyter-url', `http://127.0.0.1:${port}`]);
+    for (const _ of [1, 2]) {
+      const { observation, content } = await runCell(server, '1');
+      expect(observation).toBe('error');
+      expect(content).toContain(`The Jupyter server at http://127.0.0.1:${port} does not answer: `);
+    }
+  });
+
+  test('of something else is an error that says so', async () => {
+    await using other = await TestServer.start();
+    await using server = await TestServer.start(['--jupyter-url', other.url]);
+    expect((await runCell(server, '1')).content).toBe(`The Jupyter server at ${other.url} answered HTTP 404.`);
+  });
+});
+
+describe('without Jupyter', () => {
+  test('the answer says how to install it, and everything else works', async () => {
+    const directory = mkdtempSync(join(tmpdir(), 'actiond-python-'));
+    try {
+      const python = join(directory, 'python3');
+      writeFileSync(python, '#!/bin/sh\necho "it has nothing" >&2\nexit 3\n');
+      chmodSync(python, 0o755);
+      await using server = await TestServer.start(['--jupyter-python', python]);
+      const { observation, content } = await runCell(server, '1');
+      expect(observation).toBe('error');
+      expect(content).toContain(`Jupyter could not be started (${python}: it has nothing).`);
+      expect(content).toContain('pip install jupyter_kernel_gateway ipykernel');
+      expect((await server.run('echo works')).content).toBe('works');
+      const { status, subsystems } = await readiness(server);
+      expect([status, subsystems.jupyter]).toEqual(['ready', 'failed']);
+    } finally {
+      rmSync(directory, { recursive: true, force: true });
+    }
+  });
+
+  test('an interpreter that is not there is named', async () => {
+    await using server = await TestServer.start(['--jupyter-python', '/nonexistent/python']);
+    expect((await runCell(server, '1')).content).toContain('(/nonexistent/python: not found)');
+  });
+});
+
+describe('readiness', () => {
+  beforeEach(needsJupyter);
+
+  test('lazy until the first cell, then ready', async () => {
+    await using server = await startJupyterServer();
+    expect((await readiness(server)).subsystems.jupyter).toBe('lazy');
+    expect((await server.request('GET', '/sessions')).json.sessions).toHaveLength(1);
+    await runCell(server, '1');
+    expect((await readiness(server)).subsystems.jupyter).toBe('ready');
+  });
+
+  test('with the plugin it starts by itself, and nothing waits for it', async () => {
+    await using server = await startJupyterServer(['--plugins', 'jupyter']);
+    expect((await readiness(server)).status).toBe('ready');
+    await until('the kernel', async () => (await readiness(server)).subsystems.jupyter === 'ready');
+    // Without the plugin agent_skills, as in V0.
+    expect((await runCell(server, 'print("file_editor" in dir())')).content).toBe('False');
+  });
+
+  test('a spare kernel takes the place of one that died', async () => {
+    await using server = await startJupyterServer(['--jupyter-warm', '1']);
+    const pid = async (): Promise<number> =>
+      Number((await runCell(server, 'import os; os.getpid()')).content.split('\n').at(-1));
+    const used = await pid();
+    const own = new Set(childrenOf(process.pid));
+    const gateway = processesWith('jupyter-kernelgateway').find((candidate) => own.has(candidate)) ?? 0;
+    await until('a spare', () => childrenOf(gateway).length === 2);
+    const spare = childrenOf(gateway).find((kernel) => kernel !== used);
+
+    process.kill(used, 'SIGKILL');
+    expect(await pid()).toBe(spare);
+    await until('another spare', () => childrenOf(gateway).length === 2);
+  });
+});
+
+test.each([
+  [['--jupyter-url', 'ftp://x'], '--jupyter-url: expected an address such as http://127.0.0.1:8888, got "ftp://x"'],
+  [['--jupyter-warm', '-1'], '--jupyter-warm: expected an integer from 0 to 64, got "-1"'],
+])('%j is refused with a word', async (flags, message) => {
+  await expect(TestServer.start(flags)).rejects.toThrow(message);
+});
