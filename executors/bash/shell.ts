@@ -513,7 +513,7 @@ function pipesMade(pty: IPty): Promise<void> {
     const timer = setTimeout(() => pty.kill('SIGKILL'), STARTUP_LIMIT_MS);
     const listeners = [
       pty.onData((chunk) => {
-        said = (said + String(chunk)).slice(-MAX_STARTUP_TEXT);
+        said = (said + chunk).slice(-MAX_STARTUP_TEXT);
         if (!said.includes(PIPES_MADE)) return;
         finish();
         resolve();
