@@ -134,7 +134,7 @@ export class Server {
       currentDir: () => bash.cwd,
     });
     const jupyter = new JupyterExecutor(
-      jupyterOptions(config, account, this.#env, this.#runtimeDir, log, (name) => bash.shellState(name)),
+      jupyterOptions(config, account, this.#env, this.#runtimeDir, log, secrets, (name) => bash.shellState(name)),
     );
     this.#executors = [bash, this.#files.executor, jupyter];
     const memory = new MemoryGuard();
@@ -442,6 +442,7 @@ function jupyterOptions(
   env: Record<string, string>,
   runtimeDir: string,
   log: Logger,
+  secrets: Secrets,
   shell: ShellStates,
 ): ConstructorParameters<typeof JupyterExecutor>[0] {
   const { url, token, python, warm } = config.jupyter;
@@ -458,6 +459,7 @@ function jupyterOptions(
       maxTotalBytes: config.limits.maxOutputTotalBytes,
       owner,
     },
+    secrets,
     shell,
     maxSessions: config.limits.maxSessions,
     warm,

@@ -1,3 +1,5 @@
+import type { SecretStream } from '../../src/sandbox/secret-stream.ts';
+import type { Secrets } from '../../src/sandbox/secrets.ts';
 import { Spill, type SpillOptions } from '../../src/sandbox/spill.ts';
 import { TRUNCATION_NOTICE } from '../../src/protocol/observations.ts';
 import { isObject, type KernelMessage, textOf } from './messages.ts';
@@ -8,6 +10,8 @@ import type { Widgets } from './widgets.ts';
 
 export interface CellRunOptions {
   readonly spill: SpillOptions;
+  /** Taken out of all that is shown, before it is cut or kept anywhere. */
+  readonly secrets: Secrets;
   /** Name of the file with the raw text, if one is needed. */
   readonly name: string;
   readonly emit: ((text: string) => void) | undefined;
@@ -38,6 +42,8 @@ export class CellRun {
   readonly #options: CellRunOptions;
   readonly #area = new OutputArea();
   readonly #spill: Spill;
+  /** A secret may be split over messages of one stream. */
+  readonly #streams = new Map<string, SecretStream>();
   #isEnded = false;
   #lateChars = 0;
 
@@ -47,8 +53,9 @@ export class CellRun {
   }
 
   readonly onMessage = (message: KernelMessage): void => {
-    const { type, content } = message;
+    const { type } = message;
     if (this.#options.widgets.take(message)) return;
+    const content = type === 'stream' ? message.content : this.#masked(message);
     switch (type) {
       case 'stream':
         this.#stream(textOf(content['name']), textOf(content['text']));
@@ -73,6 +80,7 @@ export class CellRun {
 
   /** What it has shown; from now on output is only passed on live. */
   finish(): CellOutput {
+    this.#releaseStreams();
     this.#isEnded = true;
     this.#area.settleWidgets((data) => this.#options.widgets.textOf(data));
     const { head, tail, isWhole, images, outputs } = this.#area.finish();
@@ -83,7 +91,25 @@ export class CellRun {
     return { text: cut.text.trimEnd(), images, outputs, isCut: cut.isCut, file };
   }
 
-  #stream(name: string, text: string): void {
+  #masked({ type, content }: KernelMessage): KernelMessage['content'] {
+    if (type !== 'display_data' || announcedEnvironment(content) === undefined) this.#releaseStreams();
+    else return content;
+    return this.#options.secrets.maskValue(content);
+  }
+
+  /** What was held back as the possible beginning of a secret. */
+  #releaseStreams(): void {
+    if (this.#isEnded) return;
+    for (const [name, stream] of this.#streams) this.#show(name, stream.end());
+  }
+
+  #stream(name: string, unmasked: string): void {
+    let masking = this.#streams.get(name);
+    if (!masking) this.#streams.set(name, (masking = this.#options.secrets.stream()));
+    this.#show(name, masking.push(unmasked) + (this.#isEnded ? masking.end() : ''));
+  }
+
+  #show(name: string, text: string): void {
     if (this.#isEnded) {
       this.#late(text);
       return;

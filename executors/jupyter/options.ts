@@ -1,3 +1,4 @@
+import type { Secrets } from '../../src/sandbox/secrets.ts';
 import type { ShellStates } from '../../src/sandbox/shell-state.ts';
 import type { SpillOptions } from '../../src/sandbox/spill.ts';
 
@@ -12,6 +13,7 @@ export interface JupyterOptions {
   /** Private directory of the server, for a folder of ours. */
   readonly runtimeDir: string;
   readonly spill: Omit<SpillOptions, 'memoryBytes'>;
+  readonly secrets: Secrets;
   readonly shell: ShellStates;
   readonly maxSessions: number;
   /** Kernels kept ready. */

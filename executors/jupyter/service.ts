@@ -86,12 +86,13 @@ export class JupyterService {
   #session(name: string, kernelName: string | undefined): KernelSession {
     let session = this.#sessions.get(name);
     if (!session) {
-      const { spill, env, shell, laneOf } = this.#options;
+      const { spill, secrets, env, shell, laneOf } = this.#options;
       session = new KernelSession({
         name,
         lane: laneOf(name),
         kernelName,
         spill: { ...spill, memoryBytes: MAX_TEXT_CODE_POINTS },
+        secrets,
         shell: () => shell(name),
         baseEnv: env,
         startKernel: (spec) => this.#take(spec),

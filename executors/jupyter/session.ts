@@ -5,6 +5,7 @@ import type { SessionInfo } from '../../src/protocol/http.ts';
 import { errorObservation } from '../../src/protocol/observations.ts';
 import { workingDirectory } from '../../src/sandbox/processes.ts';
 import type { ShellState } from '../../src/sandbox/shell-state.ts';
+import type { Secrets } from '../../src/sandbox/secrets.ts';
 import type { SpillOptions } from '../../src/sandbox/spill.ts';
 import { type CellOutput, CellRun } from './cell-run.ts';
 import { Environment } from './environment.ts';
@@ -22,6 +23,7 @@ export interface SessionOptions {
   /** Kernel specification; undefined takes the server's default. */
   readonly kernelName: string | undefined;
   readonly spill: SpillOptions;
+  readonly secrets: Secrets;
   readonly shell: () => ShellState;
   /** Variables that every kernel has from the start. */
   readonly baseEnv: Readonly<Record<string, string>>;
@@ -172,6 +174,7 @@ export class KernelSession {
     const started = performance.now();
     const run = new CellRun({
       spill: this.#options.spill,
+      secrets: this.#options.secrets,
       name: index === 0 ? context.actionId : `${context.actionId}-${index + 1}`,
       emit: context.emit,
       pause: () => kernel.pause(),

@@ -360,3 +360,23 @@ describe('bad input', () => {
     expect(content.length).toBeLessThan(1000);
   });
 });
+
+test('secrets are in no answer, event or file, also where they are split or the text is cut', async () => {
+  const secret = 'kernel-secret-0123456789';
+  await server.request('POST', '/secrets', { values: [secret] });
+  const spelled = `a = ${JSON.stringify(secret.slice(0, 9))}; b = ${JSON.stringify(secret.slice(9))}`;
+  const split = await cell(
+    `${spelled}\nimport sys\nsys.stdout.write("<" + a); sys.stdout.flush(); sys.stdout.write(b + ">\\n"); sys.stdout.flush()\na + b`,
+  );
+  expect(split.content).toBe("<<secret_hidden>>\n'<secret_hidden>'");
+  const long = await cell('for _ in range(12000): print(a + b)');
+  expect(long.body.truncated).toBe(true);
+  const failed = await cell('raise ValueError(a + b)');
+  expect(failed.content).toContain('ValueError: ');
+  const events = await Promise.all(
+    [long, failed].map(async ({ body }) => (await server.request('GET', `/events?action_id=${body.action_id}`)).json),
+  );
+  for (const shown of [long.body, failed.body, ...events, readFileSync(long.body.output_file, 'utf8')]) {
+    expect(JSON.stringify(shown)).not.toMatch(/kernel-s|0123456789/);
+  }
+});
