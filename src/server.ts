@@ -6,10 +6,14 @@ import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { COLUMNS, ROWS } from '../executors/bash/output.ts';
 import { BashExecutor, type BashOptions } from '../executors/bash/executor.ts';
+import type { BrowserOptions } from '../executors/browser/executor.ts';
+import { BrowserService } from '../executors/browser/service.ts';
 import { FileService } from '../executors/files/service.ts';
 import { cancelActionRoute } from '../routes/actions.cancel.post.ts';
 import { getActionRoute, listActionsRoute } from '../routes/actions.get.ts';
 import { aliveRoute } from '../routes/alive.get.ts';
+import { browserCdpRoute } from '../routes/browser-cdp.get.ts';
+import { browserViewRoutes } from '../routes/browser-view.get.ts';
 import { eventsRoute } from '../routes/events.get.ts';
 import { eventStreamRoute } from '../routes/events.stream.get.ts';
 import { EventStreams } from '../routes/events.stream.peers.ts';
@@ -58,6 +62,9 @@ const CONNECTION_LIMIT_MS = 500;
 /** When the sandbox's tools are looked for, unless somebody asks earlier. */
 const PROBE_DELAY_MS = 5000;
 
+/** Parts that the others work without. */
+const OPTIONAL: ReadonlySet<string> = new Set(['browser', 'jupyter']);
+
 /** Names every process of this server, wherever it went: one constant entry in the sandbox's environment. */
 const MARK_VARIABLE = 'ACTIOND_INSTANCE';
 
@@ -73,6 +80,8 @@ export class Server {
   readonly #env: Record<string, string>;
   readonly #executors: readonly AnyExecutor[];
   readonly #files: FileService;
+  /** undefined: switched off. */
+  readonly #browser: BrowserService | undefined;
   readonly #events: EventLog;
   readonly #secrets: Secrets;
   readonly #journal: Journal;
@@ -117,7 +126,8 @@ export class Server {
       workingDir: config.workingDir,
       currentDir: () => bash.cwd,
     });
-    this.#executors = [bash, this.#files.executor];
+    this.#browser = config.browser.enabled ? new BrowserService(this.#browserOptions(account, access)) : undefined;
+    this.#executors = [bash, this.#files.executor, ...(this.#browser ? [this.#browser.executor] : [])];
     const memory = new MemoryGuard();
     this.#dispatcher = new Dispatcher({
       executors: this.#executors,
@@ -219,9 +229,42 @@ export class Server {
         metricsRoute(this.#metrics),
         registerSecretsRoute(this.#secrets),
         ...fileRoutes(this.#files),
+        ...this.#browserRoutes(),
         openApiRoute(loadOpenApi),
       ],
     });
+  }
+
+  #browserRoutes(): ((app: FastifyInstance) => void)[] {
+    const browser = this.#browser;
+    if (!browser) return [];
+    const views = browserViewRoutes(browser, (value) => this.#secrets.maskValue(value));
+    return this.#config.browser.exposeCdp ? [views, browserCdpRoute(() => browser.endpoint())] : [views];
+  }
+
+  #browserOptions(account: Account, access: FileAccess): BrowserOptions {
+    const { browser, workingDir, limits } = this.#config;
+    const isSwitched = account.uid !== process.getuid?.();
+    return {
+      ...browser,
+      access,
+      workingDir,
+      maxSessions: limits.maxSessions,
+      isEager: browser.start === 'eager',
+      launch: {
+        path: browser.path,
+        env: this.#env,
+        account: isSwitched ? account : undefined,
+        runtimeDir: this.#runtimeDir,
+        hasPort: browser.exposeCdp,
+        extraArguments: browser.extraArguments,
+        warn: (text) => this.#log.warn(text),
+      },
+      onState: (status, reason) => {
+        this.#log[status === 'failed' ? 'error' : 'info']({ subsystem: 'browser', status, reason }, 'browser');
+        this.#journal.server('subsystem', { subsystem: 'browser', status, reason }).catch(ignore);
+      },
+    };
   }
 
   async #startExecutors(): Promise<void> {
@@ -277,14 +320,15 @@ export class Server {
 
   #readiness(): ReadyReply {
     const states = this.#executors.map((executor) => [executor.name, executor.health()] as const);
-    const isReady = this.#phase === 'ready' && states.every(([, { status }]) => status !== 'failed');
+    const isReady =
+      this.#phase === 'ready' && states.every(([name, { status }]) => status !== 'failed' || OPTIONAL.has(name));
     const reasons = states.flatMap(([name, { reason }]) => (reason === undefined ? [] : [[name, reason]]));
     return {
       status: isReady ? 'ready' : this.#phase === 'stopping' ? 'stopping' : 'starting',
       subsystems: {
-        ...Object.fromEntries(states.map(([name, { status }]) => [name, status])),
         jupyter: 'off',
         browser: 'off',
+        ...Object.fromEntries(states.map(([name, { status }]) => [name, status])),
         events: this.#events.stats().isWritable ? 'ready' : 'failed',
       },
       ...(reasons.length > 0 ? { reasons: Object.fromEntries(reasons) } : {}),

@@ -7,6 +7,9 @@ import {
   ActionsQuery,
   ActionsReply,
   AliveReply,
+  BrowserQuery,
+  BrowserScreenshotQuery,
+  BrowserTabsReply,
   DeleteFileQuery,
   DeleteFileReply,
   DirectoryReply,
@@ -105,6 +108,8 @@ const TRANSFER_FAILED: ReplySpec = {
   schema: ErrorBody,
 };
 const TOO_LARGE: ReplySpec = { description: 'The body is larger than the server takes.', schema: ErrorBody };
+const NO_SESSION: ReplySpec = { description: 'There is no such session.', schema: ErrorBody };
+const NO_BROWSER: ReplySpec = { description: 'The browser, or the page in it, does not answer.', schema: ErrorBody };
 const INTERNAL: ReplySpec = { description: 'A fault of the server.', schema: ErrorBody };
 
 const RUN_EXAMPLES = {
@@ -491,6 +496,65 @@ export const ROUTES: readonly Route[] = [
       422: INVALID_QUERY,
       426: { description: 'Neither a WebSocket nor Server-Sent Events were asked for.', schema: ErrorBody },
       503: { description: 'Too many subscribers, or the server is shutting down.', schema: ErrorBody },
+    },
+  },
+  {
+    method: 'get',
+    path: '/browser/screenshot',
+    operationId: 'getBrowserScreenshot',
+    summary: 'The active page of a browser session as a picture',
+    isAuthRequired: true,
+    query: BrowserScreenshotQuery,
+    replies: {
+      200: { description: 'A PNG.', mediaType: 'image/png' },
+      403: FORBIDDEN,
+      404: NO_SESSION,
+      422: INVALID_QUERY,
+      503: NO_BROWSER,
+    },
+  },
+  {
+    method: 'get',
+    path: '/browser/snapshot',
+    operationId: 'getBrowserSnapshot',
+    summary: 'The accessibility tree of the active page as agents read it',
+    isAuthRequired: true,
+    query: BrowserQuery,
+    replies: {
+      200: { description: 'One line for each node, with its id (V0 §8.4).', mediaType: 'text/plain' },
+      403: FORBIDDEN,
+      404: NO_SESSION,
+      422: INVALID_QUERY,
+      503: NO_BROWSER,
+    },
+  },
+  {
+    method: 'get',
+    path: '/browser/tabs',
+    operationId: 'listBrowserTabs',
+    summary: 'The tabs of a browser session',
+    isAuthRequired: true,
+    query: BrowserQuery,
+    replies: {
+      200: { description: 'In the order they were opened.', schema: BrowserTabsReply },
+      403: FORBIDDEN,
+      404: NO_SESSION,
+      422: INVALID_QUERY,
+    },
+  },
+  {
+    method: 'get',
+    path: '/browser/cdp',
+    operationId: 'attachToBrowser',
+    summary: "The browser's DevTools protocol over a WebSocket, with --expose-cdp",
+    description:
+      "For any client of it: Playwright's `connectOverCDP('http://HOST:PORT/browser/cdp', { headers })` finds the rest through " +
+      '`/browser/cdp/json/version`. Whoever attaches sees all sessions of the browser.',
+    isAuthRequired: true,
+    replies: {
+      426: { description: 'No WebSocket was asked for; one is answered with 101.', schema: ErrorBody },
+      403: FORBIDDEN,
+      503: NO_BROWSER,
     },
   },
   {
