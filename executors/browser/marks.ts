@@ -1,6 +1,6 @@
-import { PNG } from 'pngjs';
 import type { ElementProperties } from '../../src/protocol/observations.ts';
 import { eachPixel, GLYPH_HEIGHT, GLYPH_WIDTH } from './font.ts';
+import { decodePng, encodePng, type Picture } from './png.ts';
 
 type Colour = readonly [red: number, green: number, blue: number];
 
@@ -20,16 +20,16 @@ const PADDING = 3;
  * The picture with a dashed box around every element of the set of marks, and its id on a black tag at the upper left (V0 §8.2).
  * @param png of the viewport, one pixel for each CSS pixel
  */
-export function drawMarks(png: Buffer, properties: Readonly<Record<string, ElementProperties>>): Buffer {
-  const picture = PNG.sync.read(png);
+export async function drawMarks(png: Buffer, properties: Readonly<Record<string, ElementProperties>>): Promise<Buffer> {
+  const picture = await decodePng(png);
   const marked = Object.entries(properties).filter(([, { set_of_marks: isMarked, bbox }]) => isMarked && bbox !== null);
   for (const [, { bbox }] of marked) drawBox(picture, bbox ?? []);
   // Tags last: boxes do not cross them out.
   for (const [bid, { bbox }] of marked) drawTag(picture, bid, bbox ?? []);
-  return PNG.sync.write(picture, { colorType: 2, deflateLevel: 3, filterType: 0 });
+  return encodePng(picture);
 }
 
-function drawBox(picture: PNG, bbox: readonly number[]): void {
+function drawBox(picture: Picture, bbox: readonly number[]): void {
   const [left = 0, top = 0, width = 0, height = 0] = bbox.map(Math.round);
   const right = left + width - LINE;
   const bottom = top + height - LINE;
@@ -45,7 +45,7 @@ function drawBox(picture: PNG, bbox: readonly number[]): void {
   }
 }
 
-function drawTag(picture: PNG, bid: string, bbox: readonly number[]): void {
+function drawTag(picture: Picture, bid: string, bbox: readonly number[]): void {
   const width = bid.length * (GLYPH_WIDTH * SCALE + LETTER_GAP) - LETTER_GAP + 2 * PADDING;
   const height = GLYPH_HEIGHT * SCALE + 2 * PADDING;
   const [x = 0, y = 0] = bbox.map(Math.round);
@@ -61,7 +61,7 @@ function drawTag(picture: PNG, bid: string, bbox: readonly number[]): void {
 }
 
 function fill(
-  picture: PNG,
+  picture: Picture,
   left: number,
   top: number,
   width: number,
@@ -70,11 +70,11 @@ function fill(
 ): void {
   for (let y = Math.max(0, top); y < Math.min(picture.height, top + height); y += 1) {
     for (let x = Math.max(0, left); x < Math.min(picture.width, left + width); x += 1) {
-      const at = (y * picture.width + x) * 4;
-      picture.data[at] = red;
-      picture.data[at + 1] = green;
-      picture.data[at + 2] = blue;
-      picture.data[at + 3] = 255;
+      const at = (y * picture.width + x) * picture.channels;
+      picture.pixels[at] = red;
+      picture.pixels[at + 1] = green;
+      picture.pixels[at + 2] = blue;
+      if (picture.channels === 4) picture.pixels[at + 3] = 255;
     }
   }
 }

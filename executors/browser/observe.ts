@@ -2,6 +2,7 @@ import type { ElementProperties } from '../../src/protocol/observations.ts';
 import { type AxNode, type FrameTree, formatTree, mergeTrees } from './axtree.ts';
 import { type MarkedFrame, type MarkedPage, markPage } from './frames.ts';
 import { ANSWER_LIMIT_MS, FRAME_LIMIT_MS, MAX_CONTENT_CHARS, OBSERVE_LIMIT_MS } from './limits.ts';
+import { drawMarks } from './marks.ts';
 import { readVersion } from './page/scripts.js';
 import { FRAME_MARK, pageText } from './page/text.js';
 import { type DomSnapshot, type PageElements, readElements, SNAPSHOT_REQUEST } from './snapshot.ts';
@@ -73,8 +74,7 @@ export async function takeScreenshot(tab: Tab, isWholePage = false): Promise<Buf
 
 async function tryDraw(png: Buffer, properties: Record<string, ElementProperties>): Promise<Buffer | undefined> {
   try {
-    const { drawMarks } = await import('./marks.ts');
-    return drawMarks(png, properties);
+    return await drawMarks(png, properties);
   } catch {
     return undefined;
   }
