@@ -388,14 +388,14 @@ const SETTINGS: readonly Setting[] = [
   {
     path: 'browser.ignoreCertificates',
     flag: '--browser-ignore-certificates',
-    kind: 'toggle',
+    kind: 'switch',
     fallback: 'false',
     help: 'open pages whose certificate cannot be verified',
   },
   {
     path: 'browser.exposeCdp',
     flag: '--expose-cdp',
-    kind: 'toggle',
+    kind: 'switch',
     fallback: 'false',
     help: 'serve the DevTools protocol of the browser under /browser/cdp, for whoever has the key',
   },

@@ -101,7 +101,7 @@ export function formatTree(nodes: readonly AxNode[], { properties }: PageElement
       }
     }
     const isTold = node.name !== undefined && !IGNORED_ROLES.has(node.role?.value);
-    const name = isTold ? String(node.name?.value ?? '') : '';
+    const name = isTold ? textOf(node.name) : '';
     for (const id of node.childIds?.toReversed() ?? []) {
       const child = byId.get(id);
       if (child) stack.push({ node: child, depth: line === undefined ? depth : depth + 1, parentName: name });
@@ -110,15 +110,19 @@ export function formatTree(nodes: readonly AxNode[], { properties }: PageElement
   return lines.join('\n');
 }
 
+function textOf(held: AxValue | undefined): string {
+  return typeof held?.value === 'string' ? held.value : '';
+}
+
 /** undefined: the node is not told, its children are. */
 function formatNode(
   { role, name, value, properties, browsergym_id: bid }: AxNode,
   parentName: string,
   isClickable: boolean,
 ): string | undefined {
-  const kind = String(role?.value ?? '');
+  const kind = textOf(role);
   if (name === undefined || IGNORED_ROLES.has(kind)) return undefined;
-  const text = String(name.value ?? '');
+  const text = textOf(name);
   if (kind === 'StaticText' && parentName.includes(text)) return undefined;
   const label = kind === 'generic' && text === '' ? kind : `${kind} ${reprText(text.trim())}`;
   const shownValue = value && 'value' in value ? ` value=${repr(value.value)}` : '';

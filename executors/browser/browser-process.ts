@@ -2,11 +2,11 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
-import type { Browser } from 'playwright-core';
+import type * as Driver from 'playwright-core';
 import { findProcesses, signalProcess } from '../../src/sandbox/processes.ts';
 import { browserArguments, PREFERENCES } from './arguments.ts';
 import { CdpConnection } from './cdp.ts';
-import { findExecutable } from './executable.ts';
+import { findExecutable, isExecutable } from './executable.ts';
 import { CLOSE_LIMIT_MS, LAUNCH_LIMIT_MS, MAX_STDERR_CHARS } from './limits.ts';
 import { ifWithin, within } from './within.ts';
 
@@ -36,13 +36,13 @@ export class BrowserProcess {
   readonly startedAt = performance.now();
   readonly pid: number;
   readonly cdp: CdpConnection;
-  readonly browser: Browser;
+  readonly browser: Driver.Browser;
   readonly #child: ChildProcess;
   readonly #profileDir: string;
   readonly #exited: Promise<void>;
   #isEnded = false;
 
-  private constructor(started: Started, browser: Browser) {
+  private constructor(started: Started, browser: Driver.Browser) {
     this.#child = started.child;
     this.#profileDir = started.profileDir;
     this.#exited = started.exited;
@@ -58,16 +58,16 @@ export class BrowserProcess {
     const loading = import('playwright-core');
     loading.catch(() => {});
     const isRoot = (options.account?.uid ?? process.getuid?.()) === 0;
-    const { chromium } = await loading;
-    const path = findExecutable(options.path, options.env['PATH'] ?? '', () => chromium.executablePath());
-    if (path === undefined)
+    const found = findExecutable(options.path, options.env['PATH'] ?? '') ?? (await driversOwn(options.path, loading));
+    if (found === undefined)
       throw new LaunchError(
         options.path === undefined ? MISSING : `--browser-path ${options.path} is no program that can be run.`,
       );
-    const started = await startSandboxed(path, options, !isRoot);
+    const started = await startSandboxed(found, options, !isRoot);
     try {
       const { cdp, profileDir } = started;
       await within(LAUNCH_LIMIT_MS, cdp.start());
+      const { chromium } = await loading;
       const connecting = chromium.connectOverCDP(cdp.transport, {
         isLocal: true,
         noDefaults: true,
@@ -128,6 +128,17 @@ export class BrowserProcess {
     killGroup(this.#child);
     void this.browser.close().catch(() => {});
     removeProfile(this.#profileDir);
+  }
+}
+
+/** The browser that the driver was made for, if somebody let it download one. */
+async function driversOwn(wanted: string | undefined, loading: Promise<typeof Driver>): Promise<string | undefined> {
+  if (wanted !== undefined) return undefined;
+  try {
+    const path = (await loading).chromium.executablePath();
+    return isExecutable(path) ? path : undefined;
+  } catch {
+    return undefined;
   }
 }
 

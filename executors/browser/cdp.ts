@@ -90,7 +90,7 @@ export class CdpConnection {
     if (this.#isClosed) return Promise.reject(new DisconnectedError('The browser has ended.'));
     const id = this.#nextId++;
     return new Promise<T>((resolve, reject) => {
-      this.#pending.set(id, { resolve: resolve as Pending['resolve'], reject, sessionId });
+      this.#pending.set(id, { resolve, reject, sessionId });
       this.#write({ id, method, params, ...(sessionId === undefined ? {} : { sessionId }) });
     });
   }

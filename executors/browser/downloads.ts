@@ -28,6 +28,9 @@ export interface SavedDownload {
   readonly original: string;
 }
 
+/** Room for a number and for the longest characters in what a directory takes. */
+const MAX_NAME_CHARS = 80;
+
 /** Where downloads go; agents are told so (V0 §8.1). */
 export function downloadsDirectory(workingDir: string): string {
   return `${workingDir}/.downloads`;
@@ -110,7 +113,7 @@ export class Downloads {
 
   #begin(cdp: CdpConnection, sessionId: string, params: Record<string, unknown>): void {
     const guid = String(params['guid']);
-    const suggestedName = cleanName(String(params['suggestedFilename'] ?? ''));
+    const suggestedName = cleanName(params['suggestedFilename']);
     this.#begun += 1;
     this.#onBegin?.();
     if (this.#running.size >= MAX_DOWNLOADS) {
@@ -118,8 +121,7 @@ export class Downloads {
       void cdp.send('Browser.cancelDownload', { guid }, sessionId).catch(() => {});
       return;
     }
-    let finish = (): void => {};
-    const done = new Promise<void>((resolve) => (finish = resolve));
+    const { promise: done, resolve: finish } = settled();
     this.#running.set(guid, { guid, suggestedName, done, finish, receivedBytes: 0 });
     this.#options.onLine(`[download] ${suggestedName} from ${String(params['url']).slice(0, 500)}`);
   }
@@ -198,13 +200,19 @@ async function moveTo(directory: Pin, from: string, wanted: string): Promise<str
   }
 }
 
+function settled(): { promise: Promise<void>; resolve: () => void } {
+  let settle: (() => void) | undefined;
+  const promise = new Promise<void>((resolve) => (settle = resolve));
+  return { promise, resolve: () => settle?.() };
+}
+
 /** A name that a site gives, as one that a directory can hold. */
-function cleanName(suggested: string): string {
-  // oxlint-disable-next-line no-control-regex -- they have no place in a name
+function cleanName(suggested: unknown): string {
+  if (typeof suggested !== 'string') return 'download';
   const name = suggested
-    .replaceAll(/[/\\\u0000-\u001f\u007f]/g, '_')
+    .replaceAll(/[/\\]|\p{Cc}/gu, '_')
     .replace(/^\.+/, '')
     .trim()
-    .slice(0, 120);
+    .slice(0, MAX_NAME_CHARS);
   return name === '' ? 'download' : name;
 }

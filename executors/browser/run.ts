@@ -32,7 +32,7 @@ export async function run(
   const source = sourceOf(action);
   const before = session.downloads.begun;
   const { error, hasActed } = await performAll(session, action, source, deadline, options);
-  const tab = await usableTab(session, deadline);
+  const tab = await usableTab(session);
   await settle(tab, deadline, hasActed);
   const limit = session.downloads.begun > before ? DOWNLOAD_LIMIT_MS : 0;
   const { saved, lines } = await session.downloads.take(deadline, limit, OBSERVATION_RESERVE_MS);
@@ -96,7 +96,7 @@ function describe(problem: unknown, { signal, isOver }: Deadline): string {
 }
 
 /** The active tab in a state in which it can be looked at, as far as that is possible. */
-async function usableTab(session: BrowserSession, deadline: Deadline): Promise<Tab> {
+async function usableTab(session: BrowserSession): Promise<Tab> {
   const tab = await session.tabs.current();
   if (tab.state === 'crashed') return session.tabs.replace(tab);
   return tab;

@@ -38,9 +38,12 @@ async function prune(directory: Pin): Promise<void> {
   await Promise.all(old.map((name) => rm(directory.child(name), { force: true })));
 }
 
+function two(value: number): string {
+  return String(value).padStart(2, '0');
+}
+
 /** `YYYYmmdd_HHMMSS_microseconds`, local time. */
 function stamp(now: Date): string {
-  const two = (value: number): string => String(value).padStart(2, '0');
   const date = `${now.getFullYear()}${two(now.getMonth() + 1)}${two(now.getDate())}`;
   const time = `${two(now.getHours())}${two(now.getMinutes())}${two(now.getSeconds())}`;
   const micros = now.getMilliseconds() * 1000 + (Math.floor(performance.now() * 1000) % 1000);

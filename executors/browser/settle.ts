@@ -5,12 +5,14 @@ import {
   PARSED_LIMIT_MS,
   QUIET_LIMIT_MS,
 } from './limits.ts';
-import { waitForQuiet } from './page/scripts.js';
+import { waitForDocument, waitForQuiet } from './page/scripts.js';
 import type { Tab } from './tab.ts';
-import type { Deadline } from './within.ts';
+import { type Deadline, LimitError } from './within.ts';
 
 /** What a click began shows within so long: a request, or a change that is drawn. */
 const FRAMES_LIMIT_MS = 100;
+/** Pages that redirect by script: more than this many in a row are taken as they are. */
+const MAX_ROUNDS = 5;
 /** The document is quiet when nothing changed for so long. */
 const QUIET_MS = 100;
 /** For a document that is known to change all the time. */
@@ -19,19 +21,28 @@ const RESTLESS_LIMIT_MS = 200;
 /** Waits for what an action began: a navigation, the document, its load event, open requests; each up to a limit. */
 export async function settle(tab: Tab, deadline: Deadline, hasActed: boolean): Promise<void> {
   if (tab.state !== 'ok') return;
-  const { page } = tab;
   if (hasActed) await tab.drawn(deadline, FRAMES_LIMIT_MS);
-  await tab.navigated(deadline, NAVIGATION_LIMIT_MS, OBSERVATION_RESERVE_MS);
-  for (const [state, limit] of [
-    ['domcontentloaded', PARSED_LIMIT_MS],
-    ['load', LOAD_LIMIT_MS],
-  ] as const) {
-    const timeout = deadline.left(limit, OBSERVATION_RESERVE_MS);
-    await deadline.ifWithin(timeout, page.waitForLoadState(state, { timeout }));
+  // A page that goes on to another one at once takes the waiting for it along.
+  for (let round = 0; round < MAX_ROUNDS; round += 1) {
+    await tab.navigated(deadline, NAVIGATION_LIMIT_MS, OBSERVATION_RESERVE_MS);
+    if (await isDocumentReady(tab, deadline)) break;
   }
   if (tab.isLoading) {
     await tab.loaded(deadline, deadline.left(QUIET_LIMIT_MS, OBSERVATION_RESERVE_MS));
     await tab.drawn(deadline, FRAMES_LIMIT_MS);
+  }
+}
+
+/** false: the page went away meanwhile. */
+async function isDocumentReady(tab: Tab, deadline: Deadline): Promise<boolean> {
+  const parsedLimitMs = deadline.left(PARSED_LIMIT_MS, OBSERVATION_RESERVE_MS);
+  const loadedLimitMs = deadline.left(LOAD_LIMIT_MS, OBSERVATION_RESERVE_MS);
+  try {
+    const waiting = tab.evaluate(waitForDocument.toString(), { parsedLimitMs, loadedLimitMs });
+    await deadline.within(parsedLimitMs + loadedLimitMs, waiting, OBSERVATION_RESERVE_MS);
+    return !tab.isNavigating;
+  } catch (error) {
+    return error instanceof LimitError || tab.state !== 'ok' || tab.page.isClosed();
   }
 }
 

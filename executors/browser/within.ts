@@ -29,7 +29,7 @@ export function within<T>(limitMs: number, promise: Promise<T>, signal?: AbortSi
         end();
         resolve(value);
       },
-      (error: unknown) => {
+      (error: Error) => {
         end();
         reject(error);
       },

@@ -544,15 +544,15 @@ export const ROUTES: readonly Route[] = [
   },
   {
     method: 'get',
-    path: '/browser/cdp',
-    operationId: 'attachToBrowser',
-    summary: "The browser's DevTools protocol over a WebSocket, with --expose-cdp",
+    path: '/browser/cdp/json/version',
+    operationId: 'getBrowserCdp',
+    summary: "Where to attach to the browser's DevTools protocol, with --expose-cdp",
     description:
-      "For any client of it: Playwright's `connectOverCDP('http://HOST:PORT/browser/cdp', { headers })` finds the rest through " +
-      '`/browser/cdp/json/version`. Whoever attaches sees all sessions of the browser.',
+      "For any client of it: Playwright's `connectOverCDP('http://HOST:PORT/browser/cdp', { headers })` asks here for the address of " +
+      'the WebSocket, which needs the key too. Whoever attaches sees all sessions of the browser.',
     isAuthRequired: true,
     replies: {
-      426: { description: 'No WebSocket was asked for; one is answered with 101.', schema: ErrorBody },
+      200: { description: 'As the browser says it, with the address of this server.' },
       403: FORBIDDEN,
       503: NO_BROWSER,
     },

@@ -32,5 +32,5 @@ const VERBS: { readonly [N in CallName]: (scope: Scope, args: CallArgs<N>) => Pr
 
 /** Carries out one call. @throws what keeps it from being carried out */
 export async function perform<N extends CallName>(scope: Scope, call: Extract<Call, { name: N }>): Promise<void> {
-  await VERBS[call.name as N](scope, call.args as CallArgs<N>);
+  await VERBS[call.name](scope, call.args as CallArgs<N>);
 }

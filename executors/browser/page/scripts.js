@@ -105,6 +105,22 @@ export function markElements({ prefix, clip, maxElements }) {
     isCut: elements.length >= maxElements,
   };
 }
+/** Resolves when the document is parsed, then loaded, each within its limit. */
+export async function waitForDocument({ parsedLimitMs, loadedLimitMs }) {
+  const until = (isReached, limitMs) =>
+    new Promise((resolve) => {
+      const look = () => {
+        if (!isReached()) return;
+        document.removeEventListener('readystatechange', look);
+        resolve();
+      };
+      document.addEventListener('readystatechange', look);
+      setTimeout(resolve, limitMs);
+      look();
+    });
+  await until(() => document.readyState !== 'loading', parsedLimitMs);
+  if (document.readyState !== 'loading') await until(() => document.readyState === 'complete', loadedLimitMs);
+}
 /** How often the document has changed. */
 export function readVersion() {
   return globalThis.actiondState?.version ?? 0;
