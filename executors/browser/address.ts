@@ -13,7 +13,7 @@ const SCHEME = /^([a-z][a-z\d+.-]*):(?!\d+(?:[/?#]|$))/i;
 export function toAddress(text: string): string {
   const url = text.trim();
   if (url === '') throw new ActionFault('ValueError', 'The address is empty: give one such as http://localhost:8000.');
-  const scheme = SCHEME.exec(url)?.[1]?.toLowerCase();
+  const scheme = /^javascript:/i.test(url) ? 'javascript' : SCHEME.exec(url)?.[1]?.toLowerCase();
   if (scheme !== undefined) return checked(url, scheme);
   if (url.startsWith('/')) return checked(`file://${encodeURI(url)}`, 'file');
   if (!HOST_ONLY.test(url))

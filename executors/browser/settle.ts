@@ -15,6 +15,8 @@ const FRAMES_LIMIT_MS = 100;
 const MAX_ROUNDS = 5;
 /** The document is quiet when nothing changed for so long. */
 const QUIET_MS = 100;
+/** After scripts were at work: as a person would wait. */
+const LATE_QUIET_MS = 250;
 /** For a document that is known to change all the time. */
 const RESTLESS_LIMIT_MS = 200;
 
@@ -31,6 +33,8 @@ export async function settle(tab: Tab, deadline: Deadline, hasActed: boolean): P
     await tab.loaded(deadline, deadline.left(QUIET_LIMIT_MS, OBSERVATION_RESERVE_MS));
     await tab.drawn(deadline, FRAMES_LIMIT_MS);
   }
+  // What a script asked for is shown when it has been worked on.
+  if (tab.takeLateActivity()) await quiet(tab, deadline, LATE_QUIET_MS);
 }
 
 /** false: the page went away meanwhile. */
@@ -48,11 +52,16 @@ async function isDocumentReady(tab: Tab, deadline: Deadline): Promise<boolean> {
 
 /** Waits until a document that was found changing no longer changes, up to a limit. */
 export async function calmDown(tab: Tab, deadline: Deadline): Promise<void> {
+  await quiet(tab, deadline, QUIET_MS);
+}
+
+async function quiet(tab: Tab, deadline: Deadline, quietMs: number): Promise<void> {
   const { url } = tab;
   const limitMs = deadline.left(tab.restlessUrl === url ? RESTLESS_LIMIT_MS : QUIET_LIMIT_MS, OBSERVATION_RESERVE_MS);
   const isQuiet = await deadline.ifWithin(
     limitMs + 500,
-    tab.evaluate<boolean>(waitForQuiet.toString(), { quietMs: QUIET_MS, limitMs }),
+    tab.evaluate<boolean>(waitForQuiet.toString(), { quietMs, limitMs }),
   );
-  tab.restlessUrl = isQuiet === false ? url : undefined;
+  if (isQuiet === false) tab.restlessUrl = url;
+  else if (isQuiet === true) tab.restlessUrl = undefined;
 }

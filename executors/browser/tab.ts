@@ -19,6 +19,8 @@ export class Tab {
   readonly cdp: CdpConnection;
   readonly #requests = new Set<Request>();
   #navigation: Request | undefined;
+  #isLoaded = false;
+  #hasLateActivity = false;
   readonly #waiters = new Set<() => void>();
   /** Frames that live in a process of their own, with our session of each. */
   readonly #remoteFrames = new Map<string, string>();
@@ -40,6 +42,8 @@ export class Tab {
     page.on('framenavigated', (frame) => {
       if (frame === page.mainFrame()) this.#onNavigated();
     });
+    page.on('load', () => (this.#isLoaded = true));
+    page.on('worker', () => (this.#hasLateActivity = true));
     page.once('close', () => this.#stopListening());
     page.once('crash', () => {
       this.state = 'crashed';
@@ -77,6 +81,13 @@ export class Tab {
 
   get isLoading(): boolean {
     return this.#requests.size > 0;
+  }
+
+  /** Whether scripts of the page asked for something, or began to work beside it, since this was last asked. */
+  takeLateActivity(): boolean {
+    const had = this.#hasLateActivity;
+    this.#hasLateActivity = false;
+    return had;
   }
 
   /** Whether the page answers at all within a limit. */
@@ -135,7 +146,9 @@ export class Tab {
 
   #onRequest(request: Request): void {
     if (isNavigation(request, this.page)) this.#navigation = request;
-    if (!ENDLESS.has(request.resourceType())) this.#requests.add(request);
+    if (ENDLESS.has(request.resourceType())) return;
+    this.#requests.add(request);
+    this.#hasLateActivity ||= this.#isLoaded;
   }
 
   #onRequestEnd(request: Request): void {
@@ -147,6 +160,8 @@ export class Tab {
 
   #onNavigated(): void {
     this.#navigation = undefined;
+    this.#isLoaded = false;
+    this.#hasLateActivity = false;
     for (const request of this.#requests) if (isNavigation(request, this.page)) this.#requests.delete(request);
     this.#wake();
   }
