@@ -7,7 +7,7 @@ import { findProcesses, signalProcess } from '../../src/sandbox/processes.ts';
 import { browserArguments, PREFERENCES } from './arguments.ts';
 import { CdpConnection } from './cdp.ts';
 import { findExecutable, isExecutable } from './executable.ts';
-import { CLOSE_LIMIT_MS, LAUNCH_LIMIT_MS, MAX_STDERR_CHARS } from './limits.ts';
+import { CLOSE_LIMIT_MS, LAUNCH_LIMIT_MS, MAX_STDERR_CHARS, PROBE_LIMIT_MS } from './limits.ts';
 import { ifWithin, within } from './within.ts';
 
 export interface LaunchOptions {
@@ -109,6 +109,14 @@ export class BrowserProcess {
     } catch {
       return undefined;
     }
+  }
+
+  /** Ends it if it has stopped to answer; one that was killed a moment ago is known to have ended afterwards. */
+  async check(): Promise<void> {
+    const answer = await ifWithin(PROBE_LIMIT_MS, this.cdp.send('Browser.getVersion', {}));
+    if (answer !== undefined) return;
+    this.#isEnded = true;
+    await this.close();
   }
 
   /** Resolves when nothing of it is left. */

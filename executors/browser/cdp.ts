@@ -63,6 +63,8 @@ export class CdpConnection {
     const { sessionId } = await this.send<{ sessionId: string }>('Target.attachToBrowserTarget', {});
     this.#isAttaching = false;
     this.#browserSession = sessionId;
+    // Tabs are known from the moment they begin to open.
+    await this.send('Target.setDiscoverTargets', { discover: true, filter: [{ type: 'page' }] }, sessionId);
   }
 
   get isClosed(): boolean {

@@ -73,10 +73,11 @@ export class BrowserExecutor implements Executor<'browse' | 'browse_interactive'
     const deadline = new Deadline(arrivedAt + limitMs, signal);
     const opened = await this.#open(action.args.session, deadline);
     if (typeof opened === 'string') return { observation: errorObservation(opened) };
+    const running = new Deadline(arrivedAt + limitMs, AbortSignal.any([signal, opened.ended]));
     opened.emit = emit;
     opened.isBusy = true;
     try {
-      return { observation: await run(opened, action, deadline, { ...this.#options, screenshots: this.#screenshots }) };
+      return { observation: await run(opened, action, running, { ...this.#options, screenshots: this.#screenshots }) };
     } catch (error) {
       if (!opened.isOver) throw error;
       return {
@@ -152,6 +153,7 @@ export class BrowserExecutor implements Executor<'browse' | 'browse_interactive'
 
   async #provide(name: string): Promise<BrowserSession> {
     const known = this.#sessions.get(name);
+    if (known && !known.isOver) await known.process.check();
     if (known && !known.isOver && !this.#fleet.isWorn(known.process)) return known;
     if (!known && this.#sessions.size + this.#opening.size >= this.#options.maxSessions)
       throw new SessionLimitError(this.#options.maxSessions);

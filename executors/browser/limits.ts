@@ -7,12 +7,12 @@ export const OBSERVATION_RESERVE_MS = 6000;
 /** From the request to the first byte of a page. */
 export const NAVIGATION_LIMIT_MS = 30_000;
 /** A click, a fill and the like: until the element can be used. V0 has 500 ms, which a busy machine misses. */
-export const ELEMENT_LIMIT_MS = 3000;
+export const ELEMENT_LIMIT_MS = 4000;
 /** Until an element is found or not: one look into the page and the frames on the way. */
-export const LOOKUP_LIMIT_MS = 3000;
+export const LOOKUP_LIMIT_MS = 8000;
 /** After an action: until the document is parsed, and then until its load event. */
 export const PARSED_LIMIT_MS = 8000;
-export const LOAD_LIMIT_MS = 4000;
+export const LOAD_LIMIT_MS = 3000;
 /** After that: until requests have ended and the document no longer changes. */
 export const QUIET_LIMIT_MS = 2500;
 /** For a page to answer at all before its script is taken for one that does not end. */
@@ -25,6 +25,10 @@ export const FRAME_LIMIT_MS = 2000;
 export const DOWNLOAD_LIMIT_MS = 60_000;
 /** For the browser to begin a download that aborted a navigation. */
 export const DOWNLOAD_BEGIN_LIMIT_MS = 1000;
+/** For tabs that a page has opened to be there. */
+export const OPEN_LIMIT_MS = 5000;
+/** For the browser itself to answer, before it is given up. */
+export const PROBE_LIMIT_MS = 5000;
 export const LAUNCH_LIMIT_MS = 30_000;
 export const CLOSE_LIMIT_MS = 1500;
 /** `noop`. */

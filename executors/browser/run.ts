@@ -32,14 +32,18 @@ export async function run(
   const source = sourceOf(action);
   const before = session.downloads.begun;
   const { error, hasActed } = await performAll(session, action, source, deadline, options);
-  const tab = await usableTab(session);
-  await settle(tab, deadline, hasActed);
+  const tab = await settled(session, deadline, hasActed);
   const limit = session.downloads.begun > before ? DOWNLOAD_LIMIT_MS : 0;
   const { saved, lines } = await session.downloads.take(deadline, limit, OBSERVATION_RESERVE_MS);
   for (const line of lines) session.note(line);
   if (saved.length > 0) return downloaded(source, saved);
-  // What was opened meanwhile is what there is to see.
-  return look(session, session.tabs.active ?? tab, { action, source, error }, deadline, options);
+  return look(
+    session,
+    session.tabs.active === tab ? tab : await settled(session, deadline, false),
+    { action, source, error },
+    deadline,
+    options,
+  );
 }
 
 /** The action as it stands in `last_browser_action` (V0 §8.8). */
@@ -68,8 +72,7 @@ async function performAll(
   let hasActed = false;
   try {
     for (const call of callsOf(action, source)) {
-      const tab = await session.tabs.current();
-      if (hasActed) await settle(tab, deadline, false);
+      if (hasActed) await settled(session, deadline, false);
       hasActed = true;
       const scope = {
         tabs: session.tabs,
@@ -94,6 +97,23 @@ function describe(problem: unknown, { signal, isOver }: Deadline): string {
   if (problem instanceof LimitError) return `TimeoutError: The page did not answer (${problem.message}).`;
   return faultLine(problem);
 }
+
+/** The tab that is active when everything has come to rest: what was opened last is what there is to see. */
+async function settled(session: BrowserSession, deadline: Deadline, hasActed: boolean): Promise<Tab> {
+  let tab = await usableTab(session);
+  await settle(tab, deadline, hasActed);
+  for (let round = 0; round < MAX_ROUNDS; round += 1) {
+    await session.tabs.opened(deadline);
+    const now = await usableTab(session);
+    if (now === tab) break;
+    tab = now;
+    await settle(tab, deadline, false);
+  }
+  return tab;
+}
+
+/** Tabs that open tabs that open tabs. */
+const MAX_ROUNDS = 3;
 
 /** The active tab in a state in which it can be looked at, as far as that is possible. */
 async function usableTab(session: BrowserSession): Promise<Tab> {
@@ -131,7 +151,7 @@ async function lookTwice(
     hasTree: action.action === 'browse_interactive' || action.args.return_axtree,
     hasText: action.action === 'browse',
   };
-  if (!(await isResponsive(session, tab, deadline))) return undefined;
+  if (!(await tab.revive(deadline))) return undefined;
   let view: PageView | undefined;
   for (let attempt = 0; attempt < 3; attempt += 1) {
     try {
@@ -144,27 +164,12 @@ async function lookTwice(
       // It went to another page meanwhile, or stopped to answer.
       if (deadline.isOver || tab.page.isClosed()) break;
       await settle(tab, deadline, false);
-      if (!(await isResponsive(session, tab, deadline))) break;
+      if (!(await tab.revive(deadline))) break;
     }
   }
   if (view && view.missingFrames > 0)
     session.note(`${view.missingFrames} frame(s) of the page do not answer, or are too many: they are left out`);
   return view;
-}
-
-async function isResponsive(session: BrowserSession, tab: Tab, deadline: Deadline): Promise<boolean> {
-  if (await tab.answers(deadline)) {
-    tab.state = 'ok';
-    return true;
-  }
-  if (tab.state === 'crashed' || tab.page.isClosed()) return false;
-  await deadline.ifWithin(1000, tab.interrupt());
-  if (await tab.answers(deadline)) {
-    session.note('A script of the page ran without end: it was stopped');
-    return true;
-  }
-  tab.state = 'stuck';
-  return false;
 }
 
 function observation(

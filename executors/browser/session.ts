@@ -32,6 +32,8 @@ export class BrowserSession {
   readonly process: BrowserProcess;
   readonly created = new Date();
   readonly downloads: Downloads;
+  /** Aborts when the browser ends. */
+  readonly ended: AbortSignal;
   lastUsed = new Date();
   isBusy = false;
   readonly #context: BrowserContext;
@@ -45,6 +47,9 @@ export class BrowserSession {
     this.name = name;
     this.process = process;
     this.#context = context;
+    const ending = new AbortController();
+    this.ended = ending.signal;
+    process.onEnd(() => ending.abort());
     this.downloads = new Downloads({ ...options, onLine: (text) => this.#tell(text) });
   }
 
@@ -108,6 +113,7 @@ export class BrowserSession {
     if (this.#isClosed) return;
     this.#isClosed = true;
     this.downloads.stop();
+    this.#tabs?.stop();
     if (!this.process.isEnded) await ifWithin(CLOSE_LIMIT_MS, this.#context.close());
   }
 
@@ -122,7 +128,9 @@ export class BrowserSession {
     await this.downloads.start(cdp, await (await this.tabs.current()).browserContextId());
   }
 
-  #watch({ page }: Tab): void {
+  #watch(tab: Tab): void {
+    const { page } = tab;
+    tab.onInterrupt = () => this.note('A script of the page ran without end: it was stopped');
     page.on('dialog', (dialog) => void this.#answer(dialog));
     page.on('console', (message) => this.#tell(`[console.${message.type()}] ${message.text()}`));
     page.on('pageerror', (error) => this.#tell(`[page error] ${error.message}`));

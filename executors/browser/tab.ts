@@ -30,6 +30,8 @@ export class Tab {
   #contextId: string | undefined;
   #stopListening: () => void = () => {};
   state: TabState = 'ok';
+  /** Called when a script was ended. */
+  onInterrupt: (() => void) | undefined;
   /** A document that changes all the time is not waited for again and again. */
   restlessUrl: string | undefined;
 
@@ -97,8 +99,22 @@ export class Tab {
     return answer === 1;
   }
 
+  /** Makes sure that the page answers: a script that keeps it from answering is ended. @returns whether it does */
+  async revive(deadline: Deadline): Promise<boolean> {
+    if (await this.answers(deadline)) {
+      this.state = 'ok';
+      return true;
+    }
+    if (this.state === 'crashed' || this.page.isClosed()) return false;
+    await deadline.ifWithin(ANSWER_LIMIT_MS, this.#interrupt());
+    const isBack = await this.answers(deadline);
+    this.state = isBack ? 'ok' : 'stuck';
+    if (isBack) this.onInterrupt?.();
+    return isBack;
+  }
+
   /** Ends the script that runs, whatever it is. */
-  async interrupt(): Promise<void> {
+  async #interrupt(): Promise<void> {
     const { sessionId } = await this.session();
     await this.cdp.send('Runtime.terminateExecution', {}, sessionId);
   }
@@ -205,7 +221,12 @@ export class Tab {
   }
 }
 
-const AUTO_ATTACH = { autoAttach: true, waitForDebuggerOnStart: false, flatten: true } as const;
+const AUTO_ATTACH = {
+  autoAttach: true,
+  waitForDebuggerOnStart: false,
+  flatten: true,
+  filter: [{ type: 'iframe' }],
+} as const;
 
 function isNavigation(request: Request, page: Page): boolean {
   try {

@@ -1,8 +1,9 @@
 import type { BrowserContext, Page } from 'playwright-core';
 import type { CdpConnection } from './cdp.ts';
 import { ActionFault } from './fault.ts';
-import { MAX_TABS } from './limits.ts';
+import { MAX_TABS, OPEN_LIMIT_MS } from './limits.ts';
 import { Tab } from './tab.ts';
+import { type Deadline, ifWithin } from './within.ts';
 
 export interface TabsOptions {
   readonly context: BrowserContext;
@@ -15,17 +16,25 @@ export interface TabsOptions {
 export class Tabs {
   readonly #options: TabsOptions;
   readonly #tabs: Tab[] = [];
+  /** Pages of the context that there are, or will be in a moment, as the browser names them. */
+  readonly #targets = new Set<string>();
+  readonly #known = new Set<string>();
+  readonly #stopListening: () => void;
+  #wake: () => void = () => {};
+  #contextId: string | undefined;
   /** The active one is last. */
   #history: Tab[] = [];
 
   private constructor(options: TabsOptions) {
     this.#options = options;
     options.context.on('page', (page) => this.#add(page));
+    this.#stopListening = options.cdp.onEvent((method, params) => this.#onEvent(method, params));
   }
 
   static async open(options: TabsOptions): Promise<Tabs> {
     const tabs = new Tabs(options);
-    await tabs.openNew();
+    const first = await tabs.openNew();
+    tabs.#contextId = await first.browserContextId();
     return tabs;
   }
 
@@ -46,6 +55,23 @@ export class Tabs {
   /** The active tab; a new blank one when all have been closed. */
   async current(): Promise<Tab> {
     return this.active ?? (await this.openNew());
+  }
+
+  /** Until the tabs that pages have begun to open are there, or a limit. */
+  async opened(deadline: Deadline): Promise<void> {
+    const endsAt = performance.now() + deadline.left(OPEN_LIMIT_MS);
+    while ([...this.#targets].some((target) => !this.#known.has(target)) && performance.now() < endsAt) {
+      await ifWithin(
+        endsAt - performance.now(),
+        new Promise<void>((resolve) => (this.#wake = resolve)),
+        deadline.signal,
+      );
+      if (deadline.isOver) return;
+    }
+  }
+
+  stop(): void {
+    this.#stopListening();
   }
 
   /** A blank tab, which becomes the active one. @throws ActionFault when there are too many */
@@ -95,6 +121,7 @@ export class Tabs {
     if (known) return known;
     const { context, cdp, onOpen, note } = this.#options;
     const tab = new Tab(page, context, cdp);
+    void this.#know(tab);
     if (this.#tabs.length >= MAX_TABS) {
       note(`The page tried to open more than ${MAX_TABS} tabs: one was closed at once`);
       void page.close().catch(() => {});
@@ -105,6 +132,24 @@ export class Tabs {
     page.once('close', () => this.#remove(tab));
     onOpen(tab);
     return tab;
+  }
+
+  #onEvent(method: string, params: Record<string, unknown>): void {
+    if (method === 'Target.targetCreated') {
+      const { targetId, browserContextId } = params['targetInfo'] as { targetId: string; browserContextId?: string };
+      if (this.#contextId !== undefined && browserContextId === this.#contextId) this.#targets.add(targetId);
+    } else if (method === 'Target.targetDestroyed') {
+      const target = String(params['targetId']);
+      this.#targets.delete(target);
+      this.#known.delete(target);
+      this.#wake();
+    }
+  }
+
+  async #know(tab: Tab): Promise<void> {
+    const found = await tab.session().catch(() => undefined);
+    if (found) this.#known.add(found.targetId);
+    this.#wake();
   }
 
   #remove(tab: Tab): void {

@@ -44,19 +44,24 @@ export function ifWithin<T>(limitMs: number, promise: Promise<T>, signal?: Abort
   return within(limitMs, promise, signal).catch(() => undefined);
 }
 
+/** Of an action with a short limit, so much at most is kept back. */
+const MAX_RESERVE_SHARE = 0.3;
+
 /** When an action must be answered. */
 export class Deadline {
   readonly #endsAt: number;
+  readonly #maxReserveMs: number;
   readonly signal: AbortSignal;
 
   constructor(endsAt: number, signal: AbortSignal) {
     this.#endsAt = endsAt;
+    this.#maxReserveMs = (endsAt - performance.now()) * MAX_RESERVE_SHARE;
     this.signal = signal;
   }
 
   /** Milliseconds that are left, at most `limitMs`, at least 1; `reserveMs` is kept back. */
   left(limitMs: number, reserveMs = 0): number {
-    return Math.max(1, Math.min(limitMs, this.#endsAt - performance.now() - reserveMs));
+    return Math.max(1, Math.min(limitMs, this.#endsAt - performance.now() - Math.min(reserveMs, this.#maxReserveMs)));
   }
 
   get isOver(): boolean {

@@ -25,7 +25,7 @@ export async function goto(scope: Scope, { url }: CallArgs<'goto'>): Promise<voi
 
 /** A page whose script does not end cannot be left: it is given up. */
 async function isUsable({ tab, deadline }: Scope): Promise<boolean> {
-  return tab.state === 'ok' && ((await tab.answers(deadline)) || tab.isNavigating);
+  return tab.state === 'ok' && (tab.isNavigating || (await tab.revive(deadline)));
 }
 
 async function stopLoading(page: Page): Promise<void> {

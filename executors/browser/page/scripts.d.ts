@@ -24,14 +24,14 @@ export interface MarkReply {
 }
 /** Gives every element its id and says which ones a person would click (V0 §8.2). */
 export declare function markElements({ prefix, clip, maxElements }: MarkRequest): MarkReply;
-/** Resolves when the document is parsed, then loaded, each within its limit. */
+/** Resolves when the document is parsed, then loaded, each within its limit. @returns how far it is */
 export declare function waitForDocument({
   parsedLimitMs,
   loadedLimitMs,
 }: {
   readonly parsedLimitMs: number;
   readonly loadedLimitMs: number;
-}): Promise<void>;
+}): Promise<'loading' | 'interactive' | 'complete'>;
 /** How often the document has changed. */
 export declare function readVersion(): number;
 /** Resolves when the document has not changed for `quietMs`, or after `limitMs`. @returns whether it was quiet */

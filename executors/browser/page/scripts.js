@@ -105,7 +105,7 @@ export function markElements({ prefix, clip, maxElements }) {
     isCut: elements.length >= maxElements,
   };
 }
-/** Resolves when the document is parsed, then loaded, each within its limit. */
+/** Resolves when the document is parsed, then loaded, each within its limit. @returns how far it is */
 export async function waitForDocument({ parsedLimitMs, loadedLimitMs }) {
   const until = (isReached, limitMs) =>
     new Promise((resolve) => {
@@ -120,6 +120,7 @@ export async function waitForDocument({ parsedLimitMs, loadedLimitMs }) {
     });
   await until(() => document.readyState !== 'loading', parsedLimitMs);
   if (document.readyState !== 'loading') await until(() => document.readyState === 'complete', loadedLimitMs);
+  return document.readyState;
 }
 /** How often the document has changed. */
 export function readVersion() {
