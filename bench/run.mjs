@@ -7,6 +7,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { Context } from './lib/context.mjs';
 import { judge, toMarkdown } from './lib/report.mjs';
+import browser from './scenarios/browser.mjs';
 import echo from './scenarios/echo.mjs';
 import events from './scenarios/events.mjs';
 import files from './scenarios/files.mjs';
@@ -15,7 +16,7 @@ import idleRss from './scenarios/idle-rss.mjs';
 import start from './scenarios/start.mjs';
 import tenThousand from './scenarios/ten-thousand.mjs';
 
-const SCENARIOS = [echo, events, flood, files, start, idleRss, tenThousand];
+const SCENARIOS = [echo, events, flood, files, browser, start, idleRss, tenThousand];
 
 async function measure(scenario, isQuick) {
   const context = new Context(isQuick);

@@ -3,6 +3,7 @@ import { browseObservation, type Observation } from '../../src/protocol/observat
 import { perform } from './actions/index.ts';
 import { toAddress } from './address.ts';
 import { type Call, readCalls } from './calls.ts';
+import { DisconnectedError } from './cdp.ts';
 import { browseContent, interactiveContent } from './content.ts';
 import type { SavedDownload } from './downloads.ts';
 import { faultLine } from './fault.ts';
@@ -136,6 +137,7 @@ async function look(
   options: RunOptions,
 ): Promise<Observation> {
   const view = await lookTwice(session, tab, done.action, deadline);
+  if (!view && session.isOver) throw new DisconnectedError('The browser has ended.');
   const path = view?.screenshot && (await options.screenshots.save(view.screenshot));
   return view ? observation(session, tab, done, view, path) : unseen(session, tab, done);
 }
