@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import http from 'node:http';
 import { once } from 'node:events';
 import { processTree, residentBytes } from '../lib/proc.mjs';
@@ -22,7 +22,7 @@ export default {
     medium: { what: '1,000 nodes, p50', against, ratio: { atMost: 1.3 } },
     large: { what: '20,000 nodes, p50', against, ratio: { atMost: 1.3 } },
     start: { what: 'first action, browser started', against: 'driver loaded, launch, page, goto' },
-    session: { what: 'RSS of the browser for each further session', unit: 'MB' },
+    session: { what: 'memory (PSS) of the browser for each further session', unit: 'MB' },
     daemon: { what: 'RSS of the daemon with the browser', unit: 'MB' },
   },
   run,
@@ -71,16 +71,17 @@ async function visit({ client }, url, session = 'default') {
   if (observation !== 'browse' || !content.includes('executed successfully')) throw new Error(content.slice(0, 300));
 }
 
-/** Memory of its own of each process, shared pages counted once for each. */
+/** Memory of all processes of the browser; pages that several share count in parts. */
 function browserBytes(pid) {
   return processTree(pid)
     .filter((info) => info.pid !== pid)
-    .reduce((sum, info) => sum + residentOr(info.pid), 0);
+    .reduce((sum, info) => sum + sharedBytes(info.pid), 0);
 }
 
-function residentOr(pid) {
+function sharedBytes(pid) {
   try {
-    return residentBytes(pid) || 0;
+    const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8');
+    return Number(/^Pss:\s+(\d+) kB$/m.exec(rollup)?.[1] ?? 0) * 1024;
   } catch {
     return 0;
   }

@@ -32,8 +32,8 @@ export async function run(
 ): Promise<Observation> {
   const source = sourceOf(action);
   const before = session.downloads.begun;
-  const { error, hasActed } = await performAll(session, action, source, deadline, options);
-  const tab = await settled(session, deadline, hasActed);
+  const { error, mayGoOn } = await performAll(session, action, source, deadline, options);
+  const tab = await settled(session, deadline, mayGoOn);
   const limit = session.downloads.begun > before ? DOWNLOAD_LIMIT_MS : 0;
   const { saved, lines } = await session.downloads.take(deadline, limit, OBSERVATION_RESERVE_MS);
   for (const line of lines) session.note(line);
@@ -62,6 +62,9 @@ function callsOf(action: BrowserAction, source: string): Call[] {
   return action.action === 'browse' ? [{ name: 'goto', args: { url: action.args.url } }] : readCalls(source);
 }
 
+/** What these begin is known when they return; what a click begins shows a moment later. */
+const NAVIGATIONS: ReadonlySet<string> = new Set(['goto', 'new_tab', 'tab_focus', 'tab_close']);
+
 /** In order, until one fails. */
 async function performAll(
   session: BrowserSession,
@@ -69,8 +72,9 @@ async function performAll(
   source: string,
   deadline: Deadline,
   { workingDir }: RunOptions,
-): Promise<{ error: string; hasActed: boolean }> {
+): Promise<{ error: string; mayGoOn: boolean }> {
   let hasActed = false;
+  let mayGoOn = false;
   try {
     for (const call of callsOf(action, source)) {
       if (hasActed) await settled(session, deadline, false);
@@ -83,12 +87,13 @@ async function performAll(
         workingDir,
         note: (text: string) => session.note(text),
       };
+      mayGoOn = !NAVIGATIONS.has(call.name);
       await perform(scope, call);
     }
-    return { error: '', hasActed };
+    return { error: '', mayGoOn };
   } catch (problem) {
     if (session.process.isEnded) throw problem;
-    return { error: describe(problem, deadline), hasActed };
+    return { error: describe(problem, deadline), mayGoOn };
   }
 }
 

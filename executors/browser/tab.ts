@@ -7,6 +7,9 @@ import { type Deadline, ifWithin } from './within.ts';
 /** Requests that go on for as long as a page lives. */
 const ENDLESS: ReadonlySet<string> = new Set(['eventsource', 'websocket', 'media', 'ping', 'manifest']);
 
+/** An answer so young is as good as another one. */
+const FRESH_MS = 100;
+
 /** Name of the world that our scripts live in. */
 const WORLD = 'actiond';
 
@@ -21,6 +24,7 @@ export class Tab {
   #navigation: Request | undefined;
   #isLoaded = false;
   #hasLateActivity = false;
+  #answeredAt = -Infinity;
   readonly #waiters = new Set<() => void>();
   /** Frames that live in a process of their own, with our session of each. */
   readonly #remoteFrames = new Map<string, string>();
@@ -101,7 +105,8 @@ export class Tab {
 
   /** Makes sure that the page answers: a script that keeps it from answering is ended. @returns whether it does */
   async revive(deadline: Deadline): Promise<boolean> {
-    if (await this.answers(deadline)) {
+    const hasJustAnswered = this.state === 'ok' && performance.now() - this.#answeredAt < FRESH_MS;
+    if (hasJustAnswered || (await this.answers(deadline))) {
       this.state = 'ok';
       return true;
     }
@@ -122,12 +127,14 @@ export class Tab {
   /** Runs a function in our world of the main frame. @throws when the page is gone or navigates */
   async evaluate<T>(script: string, argument: object): Promise<T> {
     const { sessionId, targetId } = await this.session();
-    return evaluateIn(
+    const value = await evaluateIn<T>(
       this.cdp,
       { sessionId, contextId: await worldOf(this.cdp, sessionId, targetId) },
       script,
       argument,
     );
+    this.#answeredAt = performance.now();
+    return value;
   }
 
   /** Until what was begun has been drawn once. */
