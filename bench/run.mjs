@@ -7,6 +7,7 @@ import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { Context } from './lib/context.mjs';
 import { judge, toMarkdown } from './lib/report.mjs';
+import browser from './scenarios/browser.mjs';
 import echo from './scenarios/echo.mjs';
 import events from './scenarios/events.mjs';
 import files from './scenarios/files.mjs';
@@ -16,7 +17,7 @@ import jupyter from './scenarios/jupyter.mjs';
 import start from './scenarios/start.mjs';
 import tenThousand from './scenarios/ten-thousand.mjs';
 
-const SCENARIOS = [echo, events, flood, files, jupyter, start, idleRss, tenThousand];
+const SCENARIOS = [echo, events, flood, files, jupyter, browser, start, idleRss, tenThousand];
 
 async function measure(scenario, isQuick) {
   const context = new Context(isQuick);

@@ -18,7 +18,7 @@ const EXTERNAL = ['node-pty', 'playwright-core'];
 
 /** Non-TypeScript files that the code reads beside itself; `executors/bash/x.sh` becomes `dist/executors/bash/x.sh`. */
 const ASSET_FOLDERS = ['src', 'routes', 'executors'];
-const CODE_FILE = /\.(ts|mts|cts|md)$/;
+const CODE_FILE = /\.(ts|mts|cts|js|md)$/;
 
 /** A server of the build before may still load a lazy chunk of its own, so chunks go only when they are this old. */
 const STALE_CHUNK_MS = 24 * 60 * 60 * 1000;

@@ -187,6 +187,15 @@ const JupyterSchema = z
 const BrowserSchema = z
   .strictObject({
     enabled: boolean(),
+    start: choice(['lazy', 'eager']),
+    path: absolutePath().optional(),
+    mode: choice(['shared', 'process', 'pool']),
+    poolSize: integer(1, 1000),
+    maxAgeMs: seconds(),
+    maxMemoryBytes: size(),
+    ignoreCertificates: boolean(),
+    exposeCdp: boolean(),
+    extraArguments: z.array(matching('an argument of Chromium such as --lang=de', /^--/)).readonly(),
     evalEnv: matching('the name of an evaluation environment', /\S/).optional(),
   })
   .readonly();
@@ -239,12 +248,14 @@ const ConfigSchema = z
     childEnv: z.record(z.string(), z.string()).readonly(),
   })
   .superRefine(({ browser }, context) => {
-    if (browser.enabled || browser.evalEnv === undefined) return;
+    if (browser.evalEnv === undefined) return;
     context.addIssue({
       code: 'custom',
       path: ['browser', 'evalEnv'],
-      message:
-        'Browser environment is not enabled in config, but browsergym_eval_env is set; drop this or --no-enable-browser',
+      message: browser.enabled
+        ? `${quoted(browser.evalEnv)} cannot be served: goals and rewards of evaluation environments are computed by BrowserGym's own ` +
+          'Python tasks, which this server does not contain; drop this option for a browser without a task'
+        : 'Browser environment is not enabled in config, but browsergym_eval_env is set; drop this or --no-enable-browser',
     });
   })
   .readonly();
@@ -348,11 +359,78 @@ const SETTINGS: readonly Setting[] = [
     help: 'serve browser actions',
   },
   {
+    path: 'browser.start',
+    flag: '--browser-start',
+    placeholder: 'lazy|eager',
+    env: 'ACTIOND_BROWSER_START',
+    fallback: 'lazy',
+    help: 'start the browser with the first action, or with the server',
+  },
+  {
+    path: 'browser.path',
+    flag: '--browser-path',
+    placeholder: 'FILE',
+    env: 'ACTIOND_BROWSER_PATH',
+    fallbackText: 'chromium or chrome on the PATH',
+    isPath: true,
+    help: 'the browser, a Chromium',
+  },
+  {
+    path: 'browser.mode',
+    flag: '--browser-mode',
+    placeholder: 'shared|process|pool',
+    fallback: 'shared',
+    help: 'one browser for all sessions, one for each, or at most --browser-pool-size',
+  },
+  {
+    path: 'browser.poolSize',
+    flag: '--browser-pool-size',
+    placeholder: 'N',
+    fallback: '4',
+    help: 'browsers at a time with --browser-mode pool',
+  },
+  {
+    path: 'browser.maxAgeMs',
+    flag: '--browser-max-age',
+    placeholder: 'SECONDS',
+    fallback: '86400',
+    help: 'an older browser is replaced between two actions; cookies and addresses of tabs are kept',
+  },
+  {
+    path: 'browser.maxMemoryBytes',
+    flag: '--browser-max-memory',
+    placeholder: 'SIZE',
+    fallback: '4GiB',
+    help: 'a larger browser is replaced likewise, in bytes of all its processes',
+  },
+  {
+    path: 'browser.ignoreCertificates',
+    flag: '--browser-ignore-certificates',
+    kind: 'switch',
+    fallback: 'false',
+    help: 'open pages whose certificate cannot be verified',
+  },
+  {
+    path: 'browser.exposeCdp',
+    flag: '--expose-cdp',
+    kind: 'switch',
+    fallback: 'false',
+    help: 'serve the DevTools protocol of the browser under /browser/cdp, for whoever has the key',
+  },
+  {
+    path: 'browser.extraArguments',
+    flag: '--browser-arg',
+    kind: 'append',
+    placeholder: 'ARG',
+    fallbackText: 'none',
+    help: 'further argument for the browser, written --browser-arg=--lang=de; repeatable',
+  },
+  {
     path: 'browser.evalEnv',
     flag: '--browsergym-eval-env',
     placeholder: 'NAME',
     fallbackText: 'none',
-    help: 'BrowserGym evaluation environment',
+    help: "evaluation environment of V0: refused, its tasks are BrowserGym's own",
   },
   {
     path: 'bash.multiCommand',

@@ -45,6 +45,7 @@ export const ERRORS = {
   },
   /** V0's file endpoints answer every failure so; the text begins with the status that was meant (V0 §2.5, §2.6). */
   TRANSFER_FAILED: { status: 500, retryable: false, detail: 'The transfer failed' },
+  BROWSER_NOT_ANSWERING: { status: 503, retryable: true, detail: 'The browser, or the page in it, does not answer' },
   INTERNAL: { status: 500, retryable: false, detail: 'An unexpected error occurred. Please try again later.' },
   TOO_MANY_SUBSCRIBERS: {
     status: 503,

@@ -81,6 +81,7 @@ const REPLY_COMPONENTS: Readonly<Record<string, z.ZodType>> = {
   EventKind: http.EventKind,
   Event: http.Event,
   EventsReply: http.EventsReply,
+  BrowserTabsReply: http.BrowserTabsReply,
   ErrorBody: http.ErrorBody,
 };
 

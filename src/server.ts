@@ -7,11 +7,15 @@ import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { COLUMNS, ROWS } from '../executors/bash/output.ts';
 import { BashExecutor, type BashOptions } from '../executors/bash/executor.ts';
+import type { BrowserOptions } from '../executors/browser/executor.ts';
+import { BrowserService } from '../executors/browser/service.ts';
 import { FileService } from '../executors/files/service.ts';
 import { JupyterExecutor } from '../executors/jupyter/executor.ts';
 import { cancelActionRoute } from '../routes/actions.cancel.post.ts';
 import { getActionRoute, listActionsRoute } from '../routes/actions.get.ts';
 import { aliveRoute } from '../routes/alive.get.ts';
+import { browserCdpRoute } from '../routes/browser-cdp.get.ts';
+import { browserViewRoutes } from '../routes/browser-view.get.ts';
 import { eventsRoute } from '../routes/events.get.ts';
 import { eventStreamRoute } from '../routes/events.stream.get.ts';
 import { EventStreams } from '../routes/events.stream.peers.ts';
@@ -83,6 +87,8 @@ export class Server {
   readonly #bash: BashExecutor;
   #pluginFailures: readonly PluginFailure[] = [];
   readonly #files: FileService;
+  /** undefined: switched off. */
+  readonly #browser: BrowserService | undefined;
   readonly #events: EventLog;
   readonly #secrets: Secrets;
   readonly #journal: Journal;
@@ -136,7 +142,8 @@ export class Server {
     const jupyter = new JupyterExecutor(
       jupyterOptions(config, account, this.#env, this.#runtimeDir, log, secrets, (name) => bash.shellState(name)),
     );
-    this.#executors = [bash, this.#files.executor, jupyter];
+    this.#browser = config.browser.enabled ? new BrowserService(this.#browserOptions(account, access)) : undefined;
+    this.#executors = [bash, this.#files.executor, jupyter, ...(this.#browser ? [this.#browser.executor] : [])];
     const memory = new MemoryGuard();
     this.#dispatcher = new Dispatcher({
       executors: this.#executors,
@@ -259,6 +266,7 @@ export class Server {
         metricsRoute(this.#metrics),
         registerSecretsRoute(this.#secrets),
         ...fileRoutes(this.#files, this.#guard),
+        ...this.#browserRoutes(),
         openApiRoute(loadOpenApi),
       ],
     });
@@ -287,6 +295,38 @@ export class Server {
     }
     this.#pluginFailures = failures;
     for (const { path, reason } of failures) this.#log.error({ plugin: path, reason }, 'plugin could not be loaded');
+  }
+
+  #browserRoutes(): ((app: FastifyInstance) => void)[] {
+    const browser = this.#browser;
+    if (!browser) return [];
+    const views = browserViewRoutes(browser, (value) => this.#secrets.maskValue(value));
+    return this.#config.browser.exposeCdp ? [views, browserCdpRoute(() => browser.endpoint())] : [views];
+  }
+
+  #browserOptions(account: Account, access: FileAccess): BrowserOptions {
+    const { browser, workingDir, limits } = this.#config;
+    const isSwitched = account.uid !== process.getuid?.();
+    return {
+      ...browser,
+      access,
+      workingDir,
+      maxSessions: limits.maxSessions,
+      isEager: browser.start === 'eager',
+      launch: {
+        path: browser.path,
+        env: this.#env,
+        account: isSwitched ? account : undefined,
+        runtimeDir: this.#runtimeDir,
+        hasPort: browser.exposeCdp,
+        extraArguments: browser.extraArguments,
+        warn: (text) => this.#log.warn(text),
+      },
+      onState: (status, reason) => {
+        this.#log[status === 'failed' ? 'error' : 'info']({ subsystem: 'browser', status, reason }, 'browser');
+        this.#journal.server('subsystem', { subsystem: 'browser', status, reason }).catch(ignore);
+      },
+    };
   }
 
   async #startExecutors(): Promise<void> {
@@ -357,6 +397,7 @@ export class Server {
         ...Object.fromEntries(states.map(([name, { status }]) => [name, status])),
         ...Object.fromEntries(this.#pluginFailures.map(({ path }) => [path, 'failed'])),
         browser: 'off',
+        ...Object.fromEntries(states.map(([name, { status }]) => [name, status])),
         events: this.#events.stats().isWritable ? 'ready' : 'failed',
       },
       ...(reasons.length > 0 ? { reasons: Object.fromEntries(reasons) } : {}),

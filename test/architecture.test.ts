@@ -53,7 +53,7 @@ const LAYERS: readonly Layer[] = [
 const RESERVED: readonly { readonly what: string; readonly text: RegExp; readonly files: RegExp }[] = [
   {
     what: 'process.env',
-    text: /\bprocess\s*(\??\.\s*env\b|\[\s*['"`]env)|\benv\b[^{}]*\}\s*=\s*process\b|['"](node:)?process['"]/,
+    text: /\bprocess\s*(\??\.\s*env\b|\[\s*['"`]env)|\benv\b[^{}]*\}\s*=\s*process\b|\b(from|import|require)\s*\(?\s*['"](node:)?process['"]/,
     files: /^src\/main\.ts$/,
   },
   {

@@ -40,7 +40,17 @@ test('the defaults', () => {
     logLevel: 'info',
     allowOrigins: [],
     apiKeys: [],
-    browser: { enabled: true },
+    browser: {
+      enabled: true,
+      start: 'lazy',
+      mode: 'shared',
+      poolSize: 4,
+      maxAgeMs: 86_400_000,
+      maxMemoryBytes: 4 * 1024 ** 3,
+      ignoreCertificates: false,
+      exposeCdp: false,
+      extraArguments: [],
+    },
     bash: { multiCommand: 'reject', noChangeTimeoutMs: 10_000 },
     limits: {
       maxBodyBytes: 64 * MiB,
@@ -121,7 +131,6 @@ describe('flags', () => {
     ['--no-enable-browser', { browser: { enabled: false } }],
     ['--no-enable-browser --enable-browser', { browser: { enabled: true } }],
     ['--no-e', { browser: { enabled: false } }],
-    ['--browsergym-eval-env webarena', { browser: { enabled: true, evalEnv: 'webarena' } }],
     ['--multi-command run --no-change-timeout 3', { bash: { multiCommand: 'run', noChangeTimeoutMs: 3000 } }],
     ['--log-level trace', { logLevel: 'trace' }],
     [

@@ -24,6 +24,7 @@ const TABLE: readonly [ErrorCode, number, boolean][] = [
   ['OVERLOADED', 429, true],
   ['IDEMPOTENCY_KEY_REUSED', 422, false],
   ['TRANSFER_FAILED', 500, false],
+  ['BROWSER_NOT_ANSWERING', 503, true],
   ['INTERNAL', 500, false],
   ['TOO_MANY_SUBSCRIBERS', 503, true],
   ['SHUTTING_DOWN', 503, true],

@@ -356,6 +356,22 @@ export const WatchEvent = z.object({
   reason: z.string().exactOptional(),
 });
 
+const browserSession = z.string().default('default').describe('Name of the browser session.');
+
+/** Query of `GET /browser/snapshot` and `GET /browser/tabs`. */
+export const BrowserQuery = z.object({ session: browserSession });
+
+/** Query of `GET /browser/screenshot`. */
+export const BrowserScreenshotQuery = z.object({
+  session: browserSession,
+  full_page: queryFlag.default(false).describe(`The whole page, not only what a person sees of it; ${FLAG_WORDS}.`),
+});
+
+/** Reply of `GET /browser/tabs`: in the order they were opened. */
+export const BrowserTabsReply = z.object({
+  tabs: z.array(z.object({ index: z.int(), url: z.string(), title: z.string(), active: z.boolean() })),
+});
+
 /** Every error of HTTP (V0 §2.1). */
 export const ErrorBody = z.object({
   detail: z.string().describe('What went wrong, and what to do.'),

@@ -7,6 +7,9 @@ import {
   ActionsQuery,
   ActionsReply,
   AliveReply,
+  BrowserQuery,
+  BrowserScreenshotQuery,
+  BrowserTabsReply,
   DeleteFileQuery,
   DeleteFileReply,
   DirectoryReply,
@@ -107,6 +110,8 @@ const TRANSFER_FAILED: ReplySpec = {
   schema: ErrorBody,
 };
 const TOO_LARGE: ReplySpec = { description: 'The body is larger than the server takes.', schema: ErrorBody };
+const NO_SESSION: ReplySpec = { description: 'There is no such session.', schema: ErrorBody };
+const NO_BROWSER: ReplySpec = { description: 'The browser, or the page in it, does not answer.', schema: ErrorBody };
 const INTERNAL: ReplySpec = { description: 'A fault of the server.', schema: ErrorBody };
 
 const RUN_EXAMPLES = {
@@ -524,6 +529,65 @@ export const ROUTES: readonly Route[] = [
       422: INVALID_QUERY,
       426: { description: 'Neither a WebSocket nor Server-Sent Events were asked for.', schema: ErrorBody },
       503: { description: 'Too many subscribers, or the server is shutting down.', schema: ErrorBody },
+    },
+  },
+  {
+    method: 'get',
+    path: '/browser/screenshot',
+    operationId: 'getBrowserScreenshot',
+    summary: 'The active page of a browser session as a picture',
+    isAuthRequired: true,
+    query: BrowserScreenshotQuery,
+    replies: {
+      200: { description: 'A PNG.', mediaType: 'image/png' },
+      403: FORBIDDEN,
+      404: NO_SESSION,
+      422: INVALID_QUERY,
+      503: NO_BROWSER,
+    },
+  },
+  {
+    method: 'get',
+    path: '/browser/snapshot',
+    operationId: 'getBrowserSnapshot',
+    summary: 'The accessibility tree of the active page as agents read it',
+    isAuthRequired: true,
+    query: BrowserQuery,
+    replies: {
+      200: { description: 'One line for each node, with its id (V0 §8.4).', mediaType: 'text/plain' },
+      403: FORBIDDEN,
+      404: NO_SESSION,
+      422: INVALID_QUERY,
+      503: NO_BROWSER,
+    },
+  },
+  {
+    method: 'get',
+    path: '/browser/tabs',
+    operationId: 'listBrowserTabs',
+    summary: 'The tabs of a browser session',
+    isAuthRequired: true,
+    query: BrowserQuery,
+    replies: {
+      200: { description: 'In the order they were opened.', schema: BrowserTabsReply },
+      403: FORBIDDEN,
+      404: NO_SESSION,
+      422: INVALID_QUERY,
+    },
+  },
+  {
+    method: 'get',
+    path: '/browser/cdp/json/version',
+    operationId: 'getBrowserCdp',
+    summary: "Where to attach to the browser's DevTools protocol, with --expose-cdp",
+    description:
+      "For any client of it: Playwright's `connectOverCDP('http://HOST:PORT/browser/cdp', { headers })` asks here for the address of " +
+      'the WebSocket, which needs the key too. Whoever attaches sees all sessions of the browser.',
+    isAuthRequired: true,
+    replies: {
+      200: { description: 'As the browser says it, with the address of this server.' },
+      403: FORBIDDEN,
+      503: NO_BROWSER,
     },
   },
   {

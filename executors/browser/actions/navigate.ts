@@ -1,0 +1,49 @@
+import type { Page } from 'playwright-core';
+import { toAddress } from '../address.ts';
+import type { CallArgs } from '../calls.ts';
+import { DOWNLOAD_BEGIN_LIMIT_MS, NAVIGATION_LIMIT_MS, OBSERVATION_RESERVE_MS } from '../limits.ts';
+import type { Scope } from '../scope.ts';
+
+/** What the driver says when an address is a file to save and no page. */
+const IS_NO_PAGE = /Download is starting|net::ERR_ABORTED/;
+
+export async function goto(scope: Scope, { url }: CallArgs<'goto'>): Promise<void> {
+  const address = toAddress(url);
+  const before = scope.downloads.begun;
+  const tab = (await isUsable(scope)) ? scope.tab : await scope.tabs.replace(scope.tab);
+  const timeout = scope.deadline.left(NAVIGATION_LIMIT_MS, OBSERVATION_RESERVE_MS);
+  try {
+    await scope.deadline.within(timeout + 1000, tab.page.goto(address, { timeout, waitUntil: 'commit' }));
+  } catch (error) {
+    const isFile = error instanceof Error && IS_NO_PAGE.test(error.message);
+    if (isFile && (await scope.downloads.hasBegunSince(before, DOWNLOAD_BEGIN_LIMIT_MS, scope.deadline))) return;
+    // What is still awaited must not come up in the middle of a later action.
+    if (!isFile) await scope.deadline.ifWithin(1000, stopLoading(tab.page));
+    throw error;
+  }
+}
+
+/** A page whose script does not end cannot be left: it is given up. */
+async function isUsable({ tab, deadline }: Scope): Promise<boolean> {
+  return tab.state === 'ok' && (tab.isNavigating || (await tab.revive(deadline)));
+}
+
+async function stopLoading(page: Page): Promise<void> {
+  await page.evaluate('window.stop()');
+}
+
+export async function goBack(scope: Scope): Promise<void> {
+  await goInHistory(scope, 'goBack', 'There is no earlier page to go back to');
+}
+
+export async function goForward(scope: Scope): Promise<void> {
+  await goInHistory(scope, 'goForward', 'There is no later page to go forward to');
+}
+
+async function goInHistory(scope: Scope, way: 'goBack' | 'goForward', nowhere: string): Promise<void> {
+  const { page } = scope.tab;
+  const before = page.url();
+  const timeout = scope.deadline.left(NAVIGATION_LIMIT_MS, OBSERVATION_RESERVE_MS);
+  const response = await scope.deadline.within(timeout + 1000, page[way]({ timeout, waitUntil: 'commit' }));
+  if (response === null && page.url() === before) scope.note(nowhere);
+}

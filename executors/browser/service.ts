@@ -1,0 +1,92 @@
+import { AppError } from '../../src/errors.ts';
+import { BrowserExecutor, type BrowserOptions } from './executor.ts';
+import { OBSERVE_LIMIT_MS } from './limits.ts';
+import { observe, takeScreenshot } from './observe.ts';
+import type { BrowserSession } from './session.ts';
+import type { Tab } from './tab.ts';
+import { Deadline, LimitError, within } from './within.ts';
+
+/** One tab of a session. */
+export interface TabInfo {
+  readonly index: number;
+  readonly url: string;
+  readonly title: string;
+  readonly active: boolean;
+}
+
+/** Everything about browsers: the actions, and what has an HTTP endpoint of its own. */
+export class BrowserService {
+  readonly executor: BrowserExecutor;
+
+  constructor(options: BrowserOptions) {
+    this.executor = new BrowserExecutor(options);
+  }
+
+  /** The active page as a PNG. @param isWholePage beyond the viewport too @throws AppError */
+  async screenshot(name: string, isWholePage: boolean): Promise<Buffer> {
+    const tab = activeTab(this.#find(name));
+    return answered(within(OBSERVE_LIMIT_MS, takeScreenshot(tab, isWholePage)));
+  }
+
+  /** The accessibility tree of the active page as agents read it. @throws AppError */
+  async snapshot(name: string): Promise<string> {
+    const tab = activeTab(this.#find(name));
+    const deadline = new Deadline(performance.now() + OBSERVE_LIMIT_MS, new AbortController().signal);
+    const { url, tree } = await answered(observe(tab, { hasTree: true, hasText: false }, deadline));
+    if (tree === undefined) throw new AppError('BROWSER_NOT_ANSWERING');
+    return `[Current URL: ${url}]\n${tree}\n`;
+  }
+
+  /** @throws AppError */
+  async tabs(name: string): Promise<TabInfo[]> {
+    const { tabs } = this.#find(name);
+    const { active } = tabs;
+    return Promise.all(
+      tabs.all.map(async (tab, index) => ({
+        index,
+        url: tab.url,
+        title: await within(TITLE_LIMIT_MS, tab.page.title()).catch(() => ''),
+        active: tab === active,
+      })),
+    );
+  }
+
+  /** Where the browser serves its DevTools protocol on loopback; it is started if it is not there. @throws AppError */
+  async endpoint(): Promise<{ readonly port: number; readonly path: string }> {
+    const endpoint = await this.executor.endpoint().catch((error: unknown) => {
+      throw new AppError('BROWSER_NOT_ANSWERING', error instanceof Error ? error.message : undefined, { cause: error });
+    });
+    if (!endpoint)
+      throw new AppError('BROWSER_NOT_ANSWERING', 'The browser has no DevTools endpoint: start with --expose-cdp.');
+    return endpoint;
+  }
+
+  #find(name: string): BrowserSession {
+    const session = this.executor.find(name);
+    if (!session)
+      throw new AppError(
+        'SESSION_NOT_FOUND',
+        `There is no browser session ${JSON.stringify(name)}: a browse action opens it, GET /sessions lists them.`,
+      );
+    return session;
+  }
+}
+
+const TITLE_LIMIT_MS = 1000;
+
+function activeTab({ tabs }: BrowserSession): Tab {
+  if (!tabs.active) throw new AppError('BROWSER_NOT_ANSWERING', 'The session has no open tab at this moment.');
+  return tabs.active;
+}
+
+async function answered<T>(promise: Promise<T>): Promise<T> {
+  try {
+    return await promise;
+  } catch (error) {
+    throw new AppError(
+      'BROWSER_NOT_ANSWERING',
+      error instanceof LimitError ? undefined : `The page cannot be looked at: ${String(error)}`,
+      { cause: error },
+    );
+  }
+}

@@ -1,0 +1,311 @@
+/** Pages and browsers that fail: there is an answer in time, and the next action works. */
+import { readFileSync } from 'node:fs';
+import { createServer as createTlsServer } from 'node:https';
+import { join } from 'node:path';
+import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
+import type { AddressInfo } from 'node:net';
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
+import { ended, eventsOf, outputOf, post } from '../../support/actions.ts';
+import { act, browse, needsChromium, open, Site } from '../../support/browser.ts';
+import { childrenOf } from '../../support/processes.ts';
+import { TestServer } from '../../support/server.ts';
+import { until } from '../../support/wait.ts';
+
+const page = (body: string): string => `<!DOCTYPE html><title>T</title><body>${body}</body>`;
+
+let server: TestServer;
+let site: Site;
+
+beforeAll(async () => {
+  server = await TestServer.start([], { MY_API_TOKEN: 'sekret-value-4711' });
+  site = await Site.start({
+    '/good': page('good page'),
+    '/dialogs': page(
+      `<button onclick="alert('hi there'); o.textContent = confirm('sure?') + ' ' + prompt('name?', 'Ada')">ask</button><p id=o></p>
+      <script>onbeforeunload = (event) => event.preventDefault()</script>`,
+    ),
+    '/popup': page(
+      `<a href="/good" target=_blank>open</a><button onclick="window.open('/good'); window.open('/good')">two</button><button onclick="close()">leave</button>`,
+    ),
+    '/many': page(`<button onclick="for (let i = 0; i < 60; i++) window.open('about:blank')">many</button>`),
+    '/links': page(`<a href="/data.csv">data</a><a href="/slow.bin">slow</a>`),
+    '/data.csv': (_request, response) => {
+      response.writeHead(200, { 'content-disposition': 'attachment; filename="../../da ta.csv"' });
+      response.end('a,b\n');
+    },
+    '/broken.bin': (_request, response) => {
+      response.writeHead(200, { 'content-disposition': 'attachment', 'content-length': '1000' });
+      response.write('part');
+      setTimeout(() => response.destroy(), 50);
+    },
+    '/loop': (_request, response) => response.writeHead(302, { location: '/loop' }).end(),
+    '/empty': (_request, response) => response.writeHead(204).end(),
+    '/reset': (_request, response) => response.destroy(),
+    '/hang': () => {},
+    '/never-loads': page('shown <img src=/hang><iframe src=/hang></iframe>'),
+    '/spin': page('spins<script>setTimeout(() => { for (;;); }, 20)</script>'),
+    '/spin-at-once': page('spins<script>for (;;);</script>'),
+    '/restless': page(`<p id=p></p><script>setInterval(() => (p.textContent = Math.random()), 5)</script>`),
+    '/huge': page('<script>document.body.innerHTML = "<div><p>text <b>b</b></p></div>".repeat(25000)</script>'),
+    '/hostile': page(
+      `<button>still</button><script>for (const name of ['querySelectorAll', 'setAttribute', 'getAttribute', 'getBoundingClientRect'])
+      Element.prototype[name] = () => { throw new Error('no') }; Array.prototype.map = null; JSON.stringify = null; document.querySelectorAll = null;
+      document.body.getAttribute = () => 'x'; window.Promise = null;</script>`,
+    ),
+    '/tells': page(
+      `<script>console.log('log sekret-value-4711'); console.warn('careful'); setTimeout(() => { throw new Error('page broke') })</script>sekret-value-4711`,
+    ),
+  });
+});
+afterAll(async () => {
+  await server[Symbol.asyncDispose]();
+  await site[Symbol.asyncDispose]();
+});
+beforeEach(needsChromium);
+/** Whatever it was, the next action works, in a tab that can be used. */
+afterEach(async ({ task }) => {
+  if (task.result?.state !== 'skip') expect((await browse(server, site.url('/good'))).content).toContain('good page');
+});
+
+async function timed<T>(work: Promise<T>): Promise<T & { seconds: number }> {
+  const startedAt = performance.now();
+  return Object.assign((await work) as T & object, { seconds: (performance.now() - startedAt) / 1000 }) as T & {
+    seconds: number;
+  };
+}
+
+test('dialogs are answered, and told', async () => {
+  const found = await open(server, site.url('/dialogs'));
+  const asked = await act(server, `click('${found.bid("button 'ask'")}')`);
+  expect(asked.content).toContain("StaticText 'true Ada'");
+  expect(asked.content).toContain('[Dialog: alert "hi there" was accepted]');
+  expect(asked.content).toContain('[Dialog: confirm "sure?" was accepted]');
+  expect(asked.content).toContain('[Dialog: prompt "name?" was answered with "Ada"]');
+  expect((await browse(server, site.url('/good'))).content).toContain('[Dialog: beforeunload was accepted]');
+});
+
+test('popups become active; when they close, what was there before', async () => {
+  const found = await open(server, site.url('/popup'));
+  const opened = await act(server, `click('${found.bid("link 'open'")}')`);
+  expect(opened.content).toContain('good page');
+  expect(opened.extras).toMatchObject({
+    active_page_index: 1,
+    open_pages_urls: [site.url('/popup'), site.url('/good')],
+  });
+  expect((await act(server, 'tab_close()')).extras).toMatchObject({
+    active_page_index: 0,
+    open_pages_urls: [site.url('/popup')],
+  });
+  const two = await act(server, `click('${found.bid("button 'two'")}')`);
+  expect(two.extras).toMatchObject({ active_page_index: 2 });
+  const closed = await act(server, 'tab_close() tab_close() tab_close()');
+  expect(closed.extras).toMatchObject({ active_page_index: 0, open_pages_urls: ['about:blank'] });
+});
+
+test('a page that opens tabs without end', async () => {
+  const found = await open(server, site.url('/many'), { session: 'many' });
+  const after = await act(server, `click('${found.bid('many')}')`, { session: 'many' });
+  expect(after.extras.open_pages_urls.length).toBeLessThanOrEqual(32);
+  expect(after.content).toContain('more than 32 tabs');
+  expect((await server.request('DELETE', '/sessions/browser:many')).status).toBe(200);
+});
+
+test('a download by a click, one by its address, one that breaks off', async () => {
+  const found = await open(server, site.url('/links'));
+  const clicked = await act(server, `click('${found.bid('data')}')`);
+  expect(clicked.observation).toBe('download');
+  expect(readFileSync(clicked.extras.file_path, 'utf8')).toBe('a,b\n');
+  expect(readFileSync(join(server.workingDir, '.downloads/_.._da ta.csv'), 'utf8')).toBe('a,b\n');
+  const visited = await browse(server, site.url('/data.csv'));
+  expect(visited.observation).toBe('download');
+  expect(visited.extras.file_path).not.toBe(clicked.extras.file_path);
+  expect(readFileSync(join(server.workingDir, '.downloads/_.._da ta (1).csv'), 'utf8')).toBe('a,b\n');
+  const broken = await act(server, `goto('${site.url('/broken.bin')}')`);
+  expect(broken.observation).toBe('browse');
+  expect(broken.content).toContain('did not arrive as a whole');
+});
+
+test.each([
+  ['/loop', 'ERR_TOO_MANY_REDIRECTS'],
+  ['/reset', 'ERR_EMPTY_RESPONSE'],
+  ['/empty', 'ERR_ABORTED'],
+])('%s is answered with %s', async (path, reason) => {
+  const { observation, error, content } = await browse(server, site.url(path));
+  expect(observation).toBe('browse');
+  expect(error).toMatch(/^Error: page\.goto: /);
+  expect(error).toContain(reason);
+  expect(content).toContain('The following error occurred when trying to visit the URL:');
+});
+
+test('addresses that are none, and places where nobody is', async () => {
+  expect((await browse(server, 'javascript:alert(1)')).error).toContain('javascript: addresses are not opened');
+  expect((await browse(server, 'http://localhost:1/')).error).toContain('ERR_');
+  expect((await browse(server, 'http://no-such-host.invalid/')).error).toContain('ERR_NAME_NOT_RESOLVED');
+  expect((await browse(server, 'file:///no/such/file')).error).toContain('ERR_FILE_NOT_FOUND');
+  expect((await browse(server, 'http://[')).error).toContain('no valid address');
+  expect((await browse(server, 'data:text/html,<p>inline</p>')).content).toContain('inline');
+  expect((await act(server, 'x'.repeat(1_000_000))).error).toContain('at most');
+});
+
+test('a certificate that nobody knows', async () => {
+  const [key, cert] = [join(server.workingDir, 'key.pem'), join(server.workingDir, 'cert.pem')];
+  execFileSync(
+    'openssl',
+    [
+      'req',
+      '-x509',
+      '-newkey',
+      'rsa:2048',
+      '-nodes',
+      '-subj',
+      '/CN=localhost',
+      '-days',
+      '1',
+      '-keyout',
+      key,
+      '-out',
+      cert,
+    ],
+    { stdio: 'ignore' },
+  );
+  const tls = createTlsServer({ key: readFileSync(key), cert: readFileSync(cert) }, (_request, response) =>
+    response.end('secure page'),
+  );
+  await once(tls.listen(0, '127.0.0.1'), 'listening');
+  const url = `https://localhost:${(tls.address() as AddressInfo).port}/`;
+  try {
+    expect((await browse(server, url)).error).toContain('ERR_CERT_AUTHORITY_INVALID');
+    await using trusting = await TestServer.start(['--browser-ignore-certificates']);
+    expect((await browse(trusting, url)).content).toContain('secure page');
+  } finally {
+    tls.closeAllConnections();
+    tls.close();
+  }
+});
+
+test('a page that never answers is given up within the limit of the action', async () => {
+  const { error, seconds } = await timed(browse(server, site.url('/hang'), { timeout: 5 }));
+  expect(error).toContain('TimeoutError');
+  expect(seconds).toBeLessThan(5);
+});
+
+test('what has loaded of a page is answered, though the rest and a frame never come', async () => {
+  const { content, error, extras } = await browse(server, site.url('/never-loads'));
+  expect(error).toBe('');
+  expect(content).toContain('shown');
+  expect(extras.screenshot).toMatch(/^data:image/);
+});
+
+test('a script without end', async () => {
+  const { observation, content } = await act(server, `goto('${site.url('/spin')}') noop(100)`);
+  expect(observation).toBe('browse');
+  expect(content).toContain('spins');
+  expect(content).toContain('A script of the page ran without end: it was stopped');
+  expect((await act(server, `goto('${site.url('/spin-at-once')}')`)).observation).toBe('browse');
+});
+
+test('a document that changes all the time is answered', async () => {
+  const first = await timed(open(server, site.url('/restless')));
+  const second = await timed(act(server, 'noop(0)'));
+  expect(first.error + second.error).toBe('');
+});
+
+test('100,000 nodes', async () => {
+  const { content, error } = await open(server, site.url('/huge'));
+  expect(error).toBe('');
+  expect(content.match(/paragraph/g)).toHaveLength(25_000);
+});
+
+test('a page that bends the functions of the browser', async () => {
+  const found = await open(server, site.url('/hostile'));
+  expect((await act(server, `click('${found.bid("button 'still'")}')`)).error).toBe('');
+});
+
+test('secrets on a page and in its console are masked; the console is live output', async () => {
+  const { body } = await server.action({
+    action: 'browse_interactive',
+    args: { browser_actions: `goto('${site.url('/tells')}')`, return_axtree: true },
+  });
+  expect(JSON.stringify(body)).not.toContain('sekret-value-4711');
+  expect(body.content).toContain('<secret_hidden>');
+  const output = outputOf(await eventsOf(server, body.action_id));
+  expect(output).toContain('[console.log] log <secret_hidden>');
+  expect(output).toContain('[console.warning] careful');
+  expect(output).toContain('[page error] page broke');
+  const { json } = await server.request('GET', '/browser/snapshot');
+  expect(json).toContain('<secret_hidden>');
+  expect(json).not.toContain('sekret-value-4711');
+});
+
+test('a crashed page', async () => {
+  await open(server, site.url('/good'));
+  const crashed = await act(server, "goto('file:///dev/null') noop(0)");
+  expect(crashed.observation).toBe('browse');
+  const [browser = 0] = await browserPids();
+  const renderers = descendants(browser).filter((pid) => commandOf(pid).includes('--type=renderer'));
+  expect(renderers.length).toBeGreaterThan(0);
+  for (const pid of renderers) process.kill(pid, 'SIGKILL');
+  const after = await act(server, 'noop(50)');
+  expect(after.observation).toBe('browse');
+  expect(after.content).toContain('The page crashed: its tab is blank now');
+  expect(after.extras.open_pages_urls).toHaveLength(1);
+});
+
+test('a killed browser is started anew, and the agent is told', async () => {
+  await open(server, site.url('/good'));
+  const [browser = 0] = await browserPids();
+  process.kill(browser, 'SIGKILL');
+  const after = await browse(server, site.url('/good'));
+  expect(after.content).toContain('[The browser had ended and was started anew');
+  expect(after.content).toContain('good page');
+  expect((await browserPids())[0]).not.toBe(browser);
+});
+
+test('a browser that is killed in the middle of an action', async () => {
+  await open(server, site.url('/good'));
+  const [browser = 0] = await browserPids();
+  const { json } = await post(
+    server,
+    { action: 'browse_interactive', args: { browser_actions: `goto('${site.url('/tells')}') noop(30000)` } },
+    { prefer: 'respond-async' },
+  );
+  await until('the page', async () =>
+    outputOf(await eventsOf(server, json.action_id as string)).includes('page broke'),
+  );
+  process.kill(browser, 'SIGKILL');
+  const { observation } = await ended(server, json.action_id as string);
+  expect(observation?.content).toContain('The browser ended during the action');
+});
+
+test('an action that is cancelled', async () => {
+  await open(server, site.url('/good'));
+  const { json } = await post(
+    server,
+    { action: 'browse', args: { url: site.url('/hang') } },
+    { prefer: 'respond-async' },
+  );
+  await until(
+    'running',
+    async () => (await server.request('GET', `/actions/${json.action_id}`)).json.status === 'running',
+  );
+  const { seconds } = await timed(server.request('POST', `/actions/${json.action_id}/cancel`));
+  expect(seconds).toBeLessThan(5);
+  expect((await ended(server, json.action_id as string)).status).toBe('cancelled');
+});
+
+async function browserPids(): Promise<number[]> {
+  const { json } = await server.request('GET', '/sessions');
+  return (json.sessions as { kind: string; pid: number }[])
+    .filter(({ kind }) => kind === 'browser')
+    .map(({ pid }) => pid);
+}
+
+function descendants(pid: number): number[] {
+  const children = childrenOf(pid);
+  return [...children, ...children.flatMap(descendants)];
+}
+
+function commandOf(pid: number): string {
+  return readFileSync(`/proc/${pid}/cmdline`, 'latin1').replaceAll('\0', ' ');
+}

@@ -1,0 +1,131 @@
+/** Sessions, the browsers they are in, and that nothing of them is left. */
+import { readFileSync } from 'node:fs';
+import { beforeEach, describe, expect, test } from 'vitest';
+import { findAccount } from '../../../src/sandbox/account.ts';
+import { act, browse, needsChromium } from '../../support/browser.ts';
+import { processesWith } from '../../support/processes.ts';
+import { TestServer } from '../../support/server.ts';
+import { until } from '../../support/wait.ts';
+
+const PAGE = 'data:text/html,<p>hello</p>';
+
+interface Session {
+  readonly lane: string;
+  readonly kind: string;
+  readonly pid: number;
+}
+
+async function sessionsOf(server: TestServer): Promise<Session[]> {
+  const { json } = await server.request('GET', '/sessions');
+  return (json.sessions as Session[]).filter(({ kind }) => kind === 'browser');
+}
+
+async function openAll(server: TestServer, ...names: readonly string[]): Promise<void> {
+  const found = await Promise.all(names.map((session) => browse(server, PAGE, { session })));
+  for (const { content } of found) expect(content).toContain('hello');
+}
+
+beforeEach(needsChromium);
+
+test('shared: contexts of one browser, bounded in number, closed one by one', async () => {
+  await using server = await TestServer.start(['--max-sessions', '2']);
+  await openAll(server, 'a', 'b');
+  const sessions = await sessionsOf(server);
+  expect(sessions.map(({ lane }) => lane).toSorted()).toEqual(['browser:a', 'browser:b']);
+  expect(new Set(sessions.map(({ pid }) => pid)).size).toBe(1);
+  const third = await browse(server, PAGE, { session: 'c' });
+  expect(third.observation).toBe('error');
+  expect(third.content).toContain('There are 2 browser sessions already (--max-sessions)');
+  expect((await server.request('DELETE', '/sessions/browser:a')).json).toEqual({ closed: 'browser:a' });
+  expect((await server.request('DELETE', '/sessions/browser:a')).status).toBe(404);
+  await openAll(server, 'c');
+});
+
+test('process: a browser for each session, which ends with it', async () => {
+  await using server = await TestServer.start(['--browser-mode', 'process']);
+  await openAll(server, 'a', 'b');
+  const [a, b] = await sessionsOf(server);
+  expect(a?.pid).not.toBe(b?.pid);
+  await server.request('DELETE', `/sessions/${a?.lane}`);
+  expect(() => process.kill(a?.pid ?? 0, 0)).toThrow('ESRCH');
+  expect(process.kill(b?.pid ?? 0, 0)).toBe(true);
+});
+
+test('pool: not more browsers than asked for', async () => {
+  await using server = await TestServer.start(['--browser-mode', 'pool', '--browser-pool-size', '2']);
+  await openAll(server, 'a', 'b', 'c', 'd');
+  const pids = (await sessionsOf(server)).map(({ pid }) => pid);
+  expect(pids).toHaveLength(4);
+  expect(new Set(pids).size).toBe(2);
+});
+
+test('a browser that is too old is replaced: cookies and tabs move', async () => {
+  await using server = await TestServer.start(['--browser-max-age', '2', '--browser-mode', 'pool']);
+  await act(server, `goto('${PAGE}') new_tab() goto('data:text/html,<p>second</p>')`);
+  const [before] = await sessionsOf(server);
+  let found = await act(server, 'noop(0)');
+  await until('a new browser', async () => {
+    found = await act(server, 'noop(100)');
+    return (await sessionsOf(server))[0]?.pid !== before?.pid;
+  });
+  expect(found.content).toContain('[The browser was replaced because of its age or size');
+  expect(found.extras).toMatchObject({ active_page_index: 1, open_pages_urls: [PAGE, 'data:text/html,<p>second</p>'] });
+  expect(() => process.kill(before?.pid ?? 0, 0)).toThrow('ESRCH');
+});
+
+test('nothing is left of a browser: not after the server, nor after its parent process was killed', async () => {
+  const server = await TestServer.start();
+  await openAll(server, 'a');
+  const [session] = await sessionsOf(server);
+  const profile = /--user-data-dir=(\S+)/.exec(
+    readFileSync(`/proc/${session?.pid}/cmdline`, 'latin1').replaceAll('\0', ' '),
+  )?.[1];
+  expect(profile).toMatch(/actiond-\d+-\w+\/browser-/);
+  expect(processesWith(profile ?? '').length).toBeGreaterThan(2);
+  process.kill(session?.pid ?? 0, 'SIGKILL');
+  await until('its helpers are gone', () => processesWith(profile ?? '').length === 0);
+  await openAll(server, 'a');
+  const runtime = (profile ?? '').replace(/\/browser-.*/, '');
+  expect(processesWith(runtime).length).toBeGreaterThan(2);
+  await server[Symbol.asyncDispose]();
+  expect(processesWith(runtime)).toEqual([]);
+});
+
+test('started with the server when that is asked for', async () => {
+  await using server = await TestServer.start(['--browser-start', 'eager']);
+  await until('ready', async () => (await server.request('GET', '/ready')).json.subsystems.browser === 'ready');
+  expect(await sessionsOf(server)).toHaveLength(1);
+});
+
+test('a browser that is not there is an answer, and holds up nothing', async () => {
+  await using server = await TestServer.start(['--browser-path', '/no/such/chromium']);
+  const { observation, content } = await browse(server, PAGE);
+  expect(observation).toBe('error');
+  expect(content).toContain('Browser functionality is not supported or disabled.');
+  expect(content).toContain('--browser-path /no/such/chromium');
+  const { status, json } = await server.request('GET', '/ready');
+  expect(status).toBe(200);
+  expect(json.subsystems).toMatchObject({ browser: 'failed', bash: 'ready' });
+  expect(json.reasons.browser).toContain('/no/such/chromium');
+});
+
+const account = findAccount('nobody');
+
+describe.skipIf(process.getuid?.() !== 0 || !account)('as root for another account', () => {
+  test('the browser runs as the account, and so do its files', async () => {
+    await using server = await TestServer.start(['--username', 'nobody']);
+    await server.run('true');
+    const { execFileSync } = await import('node:child_process');
+    execFileSync('chmod', ['755', server.workingDir, `${server.workingDir}/..`]);
+    const { content, extras } = await browse(server, PAGE);
+    expect(content).toContain('hello');
+    const [session] = await sessionsOf(server);
+    const status = readFileSync(`/proc/${session?.pid}/status`, 'utf8');
+    expect(/^Uid:\s+(\d+)/m.exec(status)?.[1]).toBe(String(account?.uid));
+    const { statSync } = await import('node:fs');
+    expect(statSync(extras.screenshot_path).uid).toBe(account?.uid);
+    const saved = await act(server, `goto('data:application/octet-stream,abc')`);
+    expect(saved.observation).toBe('download');
+    expect(statSync(saved.extras.file_path).uid).toBe(account?.uid);
+  });
+});
