@@ -19,7 +19,7 @@ const SLICE_MS = 1000;
 /** The document is quiet when nothing changed for so long. */
 const QUIET_MS = 100;
 /** After scripts were at work: as a person would wait. */
-const LATE_QUIET_MS = 250;
+const LATE_QUIET_MS = { request: 250, worker: 750 } as const;
 /** For a document that is known to change all the time. */
 const RESTLESS_LIMIT_MS = 200;
 
@@ -43,7 +43,8 @@ export async function settle(tab: Tab, deadline: Deadline, hasActed: boolean): P
     await tab.drawn(deadline, FRAMES_LIMIT_MS);
   }
   // What a script asked for is shown when it has been worked on.
-  if (tab.takeLateActivity()) await quiet(tab, deadline, LATE_QUIET_MS);
+  const activity = tab.takeLateActivity();
+  if (activity) await quiet(tab, deadline, LATE_QUIET_MS[activity]);
 }
 
 /** How far the document is when it is loaded, or a limit has passed; undefined when it went away meanwhile. */

@@ -13,6 +13,9 @@ const FRESH_MS = 100;
 /** Name of the world that our scripts live in. */
 const WORLD = 'actiond';
 
+/** What a script did after the page was loaded: asked for something, or began to work beside the page. */
+export type LateActivity = 'request' | 'worker';
+
 /** How the page fares. `stuck`: a script of it does not end. */
 export type TabState = 'ok' | 'crashed' | 'stuck';
 
@@ -23,7 +26,7 @@ export class Tab {
   readonly #requests = new Set<Request>();
   #navigation: Request | undefined;
   #isLoaded = false;
-  #hasLateActivity = false;
+  #lateActivity: LateActivity | undefined;
   #answeredAt = -Infinity;
   readonly #waiters = new Set<() => void>();
   /** Frames that live in a process of their own, with our session of each. */
@@ -49,7 +52,7 @@ export class Tab {
       if (frame === page.mainFrame()) this.#onNavigated();
     });
     page.on('load', () => (this.#isLoaded = true));
-    page.on('worker', () => (this.#hasLateActivity = true));
+    page.on('worker', () => (this.#lateActivity = 'worker'));
     page.once('close', () => this.#stopListening());
     page.once('crash', () => {
       this.state = 'crashed';
@@ -90,9 +93,9 @@ export class Tab {
   }
 
   /** Whether scripts of the page asked for something, or began to work beside it, since this was last asked. */
-  takeLateActivity(): boolean {
-    const had = this.#hasLateActivity;
-    this.#hasLateActivity = false;
+  takeLateActivity(): LateActivity | undefined {
+    const had = this.#lateActivity;
+    this.#lateActivity = undefined;
     return had;
   }
 
@@ -171,7 +174,7 @@ export class Tab {
     if (isNavigation(request, this.page)) this.#navigation = request;
     if (ENDLESS.has(request.resourceType())) return;
     this.#requests.add(request);
-    this.#hasLateActivity ||= this.#isLoaded;
+    if (this.#isLoaded) this.#lateActivity ??= 'request';
   }
 
   #onRequestEnd(request: Request): void {
@@ -184,7 +187,7 @@ export class Tab {
   #onNavigated(): void {
     this.#navigation = undefined;
     this.#isLoaded = false;
-    this.#hasLateActivity = false;
+    this.#lateActivity = undefined;
     for (const request of this.#requests) if (isNavigation(request, this.page)) this.#requests.delete(request);
     this.#wake();
   }

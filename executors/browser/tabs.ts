@@ -60,14 +60,14 @@ export class Tabs {
   /** Until the tabs that pages have begun to open are there, or a limit. */
   async opened(deadline: Deadline): Promise<void> {
     const endsAt = performance.now() + deadline.left(OPEN_LIMIT_MS);
-    while ([...this.#targets].some((target) => !this.#known.has(target)) && performance.now() < endsAt) {
-      await ifWithin(
-        endsAt - performance.now(),
-        new Promise<void>((resolve) => (this.#wake = resolve)),
-        deadline.signal,
-      );
-      if (deadline.isOver) return;
+    const missing = (): string[] => [...this.#targets].filter((target) => !this.#known.has(target));
+    while (missing().length > 0 && !deadline.isOver) {
+      const left = endsAt - performance.now();
+      if (left <= 0) break;
+      await ifWithin(left, new Promise<void>((resolve) => (this.#wake = resolve)), deadline.signal);
     }
+    // One that does not come is not waited for again.
+    for (const target of missing()) this.#targets.delete(target);
   }
 
   stop(): void {
