@@ -139,7 +139,7 @@ install_modules() {
 build_is_current() {
   [ -f dist/main.js ] && [ -f "$build_stamp" ] || return 1
   # Folders count too: a file that is gone leaves its folder newer.
-  newer=$(find src routes executors scripts/build.mjs package.json package-lock.json -newer "$build_stamp" 2>/dev/null)
+  newer=$(find src routes executors scripts/build.mjs scripts/esbuild-options.mjs package.json package-lock.json -newer "$build_stamp" 2>/dev/null)
   [ -z "$newer" ]
 }
 

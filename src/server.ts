@@ -101,7 +101,7 @@ export class Server {
     this.#config = config;
     this.#log = log;
     this.#events = events;
-    this.#runtimeDir = makeRuntimeDir();
+    this.#runtimeDir = makeRuntimeDir(config.stateDir);
     this.#secrets = new Secrets(config.secretEnv);
     this.#secrets.addEnvironment(config.childEnv);
     for (const key of config.apiKeys) this.#secrets.add(key);

@@ -1,5 +1,6 @@
 import { pathToFileURL } from 'node:url';
 import type { z } from 'zod';
+import { importModule } from '../import-module.ts';
 import { type Action, type ActionSchema, addedAction, isBuiltinAction } from '../protocol/actions.ts';
 import { errorObservation, type Observation } from '../protocol/observations.ts';
 import type { SessionInfo } from '../protocol/http.ts';
@@ -97,7 +98,7 @@ export async function loadPlugins({
 }
 
 async function create(path: string, host: PluginHost): Promise<unknown> {
-  const module: { readonly default?: unknown } = await import(pathToFileURL(path).href);
+  const module = (await importModule(pathToFileURL(path).href)) as { readonly default?: unknown };
   if (typeof module.default !== 'function') throw new Error('expected a function as the default export.');
   return module.default(host);
 }

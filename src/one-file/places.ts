@@ -1,0 +1,46 @@
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { isAbsolute, join } from 'node:path';
+import { getRawAsset } from 'node:sea';
+import { removeAbandoned, RUNTIME_PREFIX } from '../sandbox/runtime-dir.ts';
+
+/**
+ * Directories that may take files of the executable, best first. The state directory is read from the command line without
+ * checking anything else: mistakes are told by the daemon itself.
+ */
+function places(): string[] {
+  const { argv, env } = process;
+  const wanted = [stateDirOf(argv), env['ACTIOND_STATE_DIR'], tmpdir(), env['XDG_STATE_HOME'], env['XDG_RUNTIME_DIR']];
+  const usual = ['/var/tmp', '/dev/shm', '/run', env['HOME'], process.cwd()];
+  return [...new Set([...wanted, ...usual])].filter((place) => place !== undefined && isAbsolute(place)) as string[];
+}
+
+function stateDirOf(argv: readonly string[]): string | undefined {
+  const index = argv.findIndex((word) => /^--state-dir(=|$)/.test(word));
+  return argv[index]?.includes('=') ? argv[index].slice('--state-dir='.length) : argv[index + 1];
+}
+
+/** Calls `use` with a fresh private directory in one place after another until it does not throw. */
+export function inFirstPlace<T>(use: (directory: string) => T): T {
+  const reasons: string[] = [];
+  for (const place of places()) {
+    let directory: string | undefined;
+    try {
+      removeAbandoned(place);
+      directory = mkdtempSync(join(place, `${RUNTIME_PREFIX}${process.pid}-`));
+      return use(directory);
+    } catch (error) {
+      if (directory !== undefined) rmSync(directory, { recursive: true, force: true });
+      reasons.push(error instanceof Error ? error.message : String(error));
+    }
+  }
+  throw new Error(
+    `No directory takes files that can be executed: pass one with --state-dir. Tried:\n  ${reasons.join('\n  ')}`,
+  );
+}
+
+/** A file that the build put into the executable. */
+export function shippedBytes(name: string): Uint8Array {
+  const asset = getRawAsset(name);
+  return typeof asset === 'string' ? Buffer.from(asset) : new Uint8Array(asset);
+}
