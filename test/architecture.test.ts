@@ -59,7 +59,7 @@ const RESERVED: readonly { readonly what: string; readonly text: RegExp; readonl
   {
     what: 'process.exit',
     text: /\bprocess\s*(\??\.\s*(exit|reallyExit|abort)\b|\[\s*['"`]exit)|\bexit\b[^{}]*\}\s*=\s*process\b/,
-    files: /^src\/(main|openapi-cli)\.ts$/,
+    files: /^src\/((one-file\/)?main|openapi-cli)\.ts$/,
   },
   { what: 'module state', text: /^(export )?(let|var)\b/m, files: /^$/ },
   { what: 'work at import time', text: /^await\b|^(const|export const)\b[^=]*=\s*await\b/m, files: /^src\/main\.ts$/ },

@@ -2,6 +2,13 @@
 
 import { runUnderInit } from './init.ts';
 
-if (process.pid === 1) runUnderInit();
-// Not earlier: as PID 1 nothing of the daemon is wanted.
-void import('../main.ts');
+async function main(): Promise<void> {
+  if (process.pid === 1) runUnderInit();
+  // Not earlier: as PID 1 nothing of the daemon is wanted.
+  await import('../main.ts');
+}
+
+main().catch((error: unknown) => {
+  process.stderr.write(`actiond: ${error instanceof Error ? error.message : String(error)}\n`);
+  process.exit(1);
+});

@@ -1,6 +1,6 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { isAbsolute, join } from 'node:path';
+import { dirname, isAbsolute, join } from 'node:path';
 import { getRawAsset } from 'node:sea';
 import { removeAbandoned, RUNTIME_PREFIX } from '../sandbox/runtime-dir.ts';
 
@@ -12,12 +12,20 @@ function places(): string[] {
   const { argv, env } = process;
   const wanted = [stateDirOf(argv), env['ACTIOND_STATE_DIR'], tmpdir(), env['XDG_STATE_HOME'], env['XDG_RUNTIME_DIR']];
   const usual = ['/var/tmp', '/dev/shm', '/run', env['HOME'], process.cwd()];
-  return [...new Set([...wanted, ...usual])].filter((place) => place !== undefined && isAbsolute(place)) as string[];
+  return [...new Set([...wanted, ...usual])].flatMap((place) =>
+    place !== undefined && isAbsolute(place) ? [nearestDirectory(place)] : [],
+  );
 }
 
 function stateDirOf(argv: readonly string[]): string | undefined {
   const index = argv.findIndex((word) => /^--state-dir(=|$)/.test(word));
+  if (index === -1) return undefined;
   return argv[index]?.includes('=') ? argv[index].slice('--state-dir='.length) : argv[index + 1];
+}
+
+/** The state directory may still have to be made. */
+function nearestDirectory(path: string): string {
+  return existsSync(path) || path === '/' ? path : nearestDirectory(dirname(path));
 }
 
 /** Calls `use` with a fresh private directory in one place after another until it does not throw. */
