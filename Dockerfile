@@ -16,7 +16,7 @@ ARG BUILD_IMAGE=node:24-bookworm-slim
 FROM ${BUILD_IMAGE} AS build
 RUN apt-get update \
   && apt-get install -y --no-install-recommends binutils ca-certificates g++ make python3 tini \
-  && rm -rf /var/lib/apt/lists/*
+  && apt-get clean && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY package.json package-lock.json ./
 COPY scripts/one-file/package.json scripts/one-file/package-lock.json scripts/one-file/
@@ -38,13 +38,13 @@ ARG EXTRA_PACKAGES=""
 RUN apt-get update \
   && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends \
     bash ca-certificates curl file git jq less netbase procps python-is-python3 python3 ripgrep tini unzip ${EXTRA_PACKAGES} \
-  && rm -rf /var/lib/apt/lists/*
+  && apt-get clean && rm -rf /var/lib/apt/lists/*
 
 ARG WITH_BROWSER=1
 ARG BROWSER_PACKAGES="chromium fonts-liberation fonts-noto-color-emoji"
 RUN [ "$WITH_BROWSER" != 1 ] || { apt-get update \
   && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends ${BROWSER_PACKAGES} \
-  && rm -rf /var/lib/apt/lists/*; }
+  && apt-get clean && rm -rf /var/lib/apt/lists/*; }
 
 ARG USERNAME=openhands
 ARG USER_ID=1000
@@ -62,7 +62,7 @@ ARG JUPYTER_PACKAGES="jupyter_kernel_gateway ipykernel"
 # The user's own, so that `%pip install` works in it.
 RUN [ "$WITH_JUPYTER" != 1 ] || { apt-get update \
   && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends python3-venv \
-  && rm -rf /var/lib/apt/lists/* \
+  && apt-get clean && rm -rf /var/lib/apt/lists/* \
   && python3 -m venv /opt/jupyter \
   && /opt/jupyter/bin/pip install --no-cache-dir --disable-pip-version-check --no-compile ${JUPYTER_PACKAGES} \
   && chown -R "$USERNAME:root" /opt/jupyter && chmod -R g=u /opt/jupyter; }
@@ -83,7 +83,7 @@ WORKDIR /workspace
 FROM sandbox AS openhands-v0
 RUN apt-get update \
   && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends sudo tmux \
-  && rm -rf /var/lib/apt/lists/* \
+  && apt-get clean && rm -rf /var/lib/apt/lists/* \
   && echo '%sudo ALL=(ALL) NOPASSWD:ALL' >>/etc/sudoers && usermod -aG sudo "$(getent passwd | grep -m1 ':/home/' | cut -d: -f1)" \
   && mkdir -p /openhands/code /openhands/poetry /openhands/logs \
   && ln -s /opt/jupyter /openhands/poetry/openhands-ai-5O4_aCHf-py3.12
@@ -102,6 +102,8 @@ RUN mkdir -p /workspace/project && chown "$USERNAME:root" /workspace/project && 
 COPY --chmod=0755 deploy/image/openhands-agent-server.sh /usr/local/bin/openhands-agent-server
 COPY --chmod=0755 deploy/image/agent-server-python.sh /agent-server/.venv/bin/python
 USER ${USERNAME}
+# For uids that /etc/passwd does not know.
+ENV HOME=/home/${USERNAME}
 WORKDIR /
 ENTRYPOINT ["/usr/bin/tini", "--", "/usr/local/bin/openhands-agent-server"]
 
@@ -109,6 +111,8 @@ ENTRYPOINT ["/usr/bin/tini", "--", "/usr/local/bin/openhands-agent-server"]
 
 FROM sandbox AS runtime
 USER ${USERNAME}
+# For uids that /etc/passwd does not know.
+ENV HOME=/home/${USERNAME}
 VOLUME ["/workspace", "/var/lib/actiond"]
 ENTRYPOINT ["/usr/bin/tini", "--", "/usr/local/bin/actiond"]
 CMD ["--working-dir", "/workspace"]
