@@ -73,6 +73,8 @@ export class Server {
   readonly #meter = new ResourceMeter();
   readonly #unknownArgs = new Map<string, number>();
   readonly #runtimeDir: string;
+  /** Of shells and other programs of the sandbox, when it is not our own. */
+  readonly #shellAccount: Account | undefined;
   readonly #env: Record<string, string>;
   readonly #executors: AnyExecutor[];
   /** Without these no action can be taken; whatever else fails is told, and holds up nothing. */
@@ -117,6 +119,7 @@ export class Server {
       ...childEnvironment(config.childEnv, account, account.uid !== process.getuid?.()),
       [markName]: markValue,
     };
+    this.#shellAccount = account.uid === process.getuid?.() ? undefined : account;
     const bash = new BashExecutor(bashOptions(config, account, this.#env, this.#runtimeDir));
     this.#bash = bash;
     this.#files = new FileService({
@@ -247,6 +250,7 @@ export class Server {
       paths,
       takenNames: [...this.#executors.map(({ name }) => name), ...SUBSYSTEM_NAMES],
       startLimitMs: v0.initPluginTimeoutMs,
+      account: this.#shellAccount,
       host: {
         z,
         workingDir,

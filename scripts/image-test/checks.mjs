@@ -78,7 +78,8 @@ const v0Command = (port) =>
 
 const agentServer = '/usr/local/bin/openhands-agent-server';
 
-/** Name, image, and what is done; a text that comes back is a figure to show. */
+// Name, image, and what is done; a text that comes back is a figure to show.
+/** @type {[name: string, tag: string, check: () => Promise<unknown>][]} */
 const CHECKS = [
   [
     'start to /alive',

@@ -53,7 +53,10 @@ class Container {
     const variables = { ACTIOND_PORT: port, ...environment };
     const started = performance.now();
     const id = await docker(
-      ...['run', '-d', '--label', 'actiond-test', '--network', 'host'],
+      'run',
+      '-d',
+      '--label=actiond-test',
+      '--network=host',
       ...Object.entries(variables).flatMap(([name, value]) => ['-e', `${name}=${value}`]),
       ...options,
       `actiond-test/${tag}`,
