@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { rmSync } from 'node:fs';
+import { existsSync, rmSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
@@ -8,6 +8,8 @@ import { z } from 'zod';
 import { COLUMNS, ROWS } from '../executors/bash/output.ts';
 import { BashExecutor, type BashOptions } from '../executors/bash/executor.ts';
 import { FileService } from '../executors/files/service.ts';
+import { basePathOf, type VscodeOptions } from '../executors/vscode/options.ts';
+import { VscodeService } from '../executors/vscode/service.ts';
 import { cancelActionRoute } from '../routes/actions.cancel.post.ts';
 import { getActionRoute, listActionsRoute } from '../routes/actions.get.ts';
 import { aliveRoute } from '../routes/alive.get.ts';
@@ -24,6 +26,7 @@ import { registerSecretsRoute } from '../routes/secrets.post.ts';
 import { serverInfoRoute } from '../routes/server-info.get.ts';
 import { closeSessionRoute } from '../routes/sessions.delete.ts';
 import { listSessionsRoute } from '../routes/sessions.get.ts';
+import { vscodeTokenRoute } from '../routes/vscode-connection-token.get.ts';
 import { buildApp } from './app.ts';
 import type { Config } from './config.ts';
 import { Actions } from './dispatch/actions.ts';
@@ -81,6 +84,7 @@ export class Server {
   readonly #required: readonly AnyExecutor[];
   readonly #addedActions = new Map<string, ActionSchema>();
   readonly #bash: BashExecutor;
+  readonly #vscode: VscodeService | undefined;
   #pluginFailures: readonly PluginFailure[] = [];
   readonly #files: FileService;
   readonly #events: EventLog;
@@ -122,6 +126,7 @@ export class Server {
     this.#shellAccount = account.uid === process.getuid?.() ? undefined : account;
     const bash = new BashExecutor(bashOptions(config, account, this.#env, this.#runtimeDir));
     this.#bash = bash;
+    this.#vscode = config.plugins.includes('vscode') ? new VscodeService(this.#vscodeOptions(account)) : undefined;
     this.#files = new FileService({
       ...config.limits,
       access,
@@ -181,6 +186,7 @@ export class Server {
       rmSync(server.#runtimeDir, { recursive: true, force: true });
       throw error;
     }
+    server.#vscode?.start();
     await server.#loadPlugins();
     await Promise.all([server.#startExecutors(), server.#openJournal()]);
     if (server.#phase === 'starting') server.#phase = 'ready';
@@ -202,7 +208,11 @@ export class Server {
     await this.#dispatcher.stop(ANSWER_LIMIT_MS);
     const closed = this.#app.close();
     const cut = setTimeout(() => this.#app.server.closeAllConnections(), CONNECTION_LIMIT_MS);
-    await Promise.all([...this.#executors.map((executor) => executor.stop()), this.#viewer?.stop()]);
+    await Promise.all([
+      ...this.#executors.map((executor) => executor.stop()),
+      this.#viewer?.stop(),
+      this.#vscode?.stop(),
+    ]);
     const left = await endProcesses({ mark: this.#mark }, PROCESS_GRACE_MS);
     if (left > 0) this.#log.warn({ processes: left }, 'some processes could not be ended');
     await closed;
@@ -236,6 +246,7 @@ export class Server {
         eventStreamRoute(this.#streams),
         metricsRoute(this.#metrics),
         registerSecretsRoute(this.#secrets),
+        vscodeTokenRoute(async () => (await this.#vscode?.token()) ?? null),
         ...fileRoutes(this.#files),
         openApiRoute(loadOpenApi),
       ],
@@ -320,7 +331,10 @@ export class Server {
   }
 
   #readiness(): ReadyReply {
-    const states = this.#executors.map((executor) => [executor.name, executor.health()] as const);
+    const states = [
+      ...this.#executors.map((executor) => [executor.name, executor.health()] as const),
+      ...(this.#vscode ? [['vscode', this.#vscode.health()] as const] : []),
+    ];
     const isReady =
       this.#phase === 'ready' && this.#required.every((executor) => executor.health().status !== 'failed');
     const reasons = [
@@ -351,6 +365,23 @@ export class Server {
       capabilities: this.#executors.flatMap((executor) => executor.actionTypes),
       sandbox: { ...systemFacts(), tools: this.#tools },
       running_actions: this.#dispatcher.running,
+    };
+  }
+
+  #vscodeOptions({ name }: Account): VscodeOptions {
+    const { v0, workingDir } = this.#config;
+    const isAllowed = ['root', 'openhands', v0.runtimeUsername].includes(name);
+    return {
+      port: v0.vscodePort,
+      directory: existsSync(v0.vscodeDir) ? v0.vscodeDir : workingDir,
+      settingsDirectory: existsSync(v0.workspaceBase) ? v0.workspaceBase : workingDir,
+      basePath: basePathOf(v0.vscodeBasePath, v0.runtimeUrl, v0.runtimeId),
+      refusal: isAllowed ? undefined : `${name} gets no VS Code: set RUNTIME_USERNAME=${name} to allow it`,
+      account: this.#shellAccount,
+      env: this.#env,
+      runtimeDir: this.#runtimeDir,
+      startLimitMs: v0.initPluginTimeoutMs,
+      onLog: (text) => this.#log.info(`vscode: ${text}`),
     };
   }
 

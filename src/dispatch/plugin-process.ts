@@ -150,11 +150,15 @@ export class PluginProcess {
     const pending = this.#pending.get(String(message['id']));
     // An answer to what was given up is nobody's.
     if (pending === undefined) return;
-    if (message['kind'] === 'output') pending.emit?.(String(message['text'] ?? ''));
+    if (message['kind'] === 'output') pending.emit?.(textOf(message['text']));
     else if (message['kind'] === 'result') pending.resolve(message as unknown as PluginResult);
     else if (message['kind'] === 'error')
-      pending.reject(new Error(String(message['message'] ?? 'the plugin gave no reason')));
+      pending.reject(new Error(textOf(message['message']) || 'the plugin gave no reason'));
   }
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : '';
 }
 
 function parseMessage(line: string): Message | undefined {
