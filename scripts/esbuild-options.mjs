@@ -11,7 +11,7 @@ export const EXTERNAL = ['node-pty', 'playwright-core'];
 
 /** Non-TypeScript files that the code reads beside itself; `executors/bash/x.sh` becomes `dist/executors/bash/x.sh`. */
 const ASSET_FOLDERS = ['src', 'routes', 'executors'];
-const CODE_FILE = /\.(ts|mts|cts|md)$/;
+const CODE_FILE = /\.(ts|mts|cts|js|md)$/;
 
 /** What dependencies would load, or carry, at every start although the daemon never uses it. */
 const TRIMMED = [

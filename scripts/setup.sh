@@ -155,6 +155,8 @@ build_dist() {
 # COMMAND:PACKAGE[,PACKAGE]
 TOOLS='chromium:chromium,chromium-sandbox,fonts-liberation tini:tini git:git curl:curl ps:procps less:less vim:vim
   rg:ripgrep sudo:sudo'
+# The tests run the one-file executable in a bare system of their own.
+[ "$mode" != --test ] || TOOLS="$TOOLS debootstrap:debootstrap objdump:binutils"
 
 has_jupyter() { [ -x "$jupyter" ] || has jupyter-server; }
 
