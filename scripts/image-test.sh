@@ -70,6 +70,9 @@ make_base() {
   say 'making the base image ...'
   debootstrap --variant=minbase --include=ca-certificates,libstdc++6 bookworm "$rootfs" >"$work/debootstrap.log" 2>&1 || return 1
   rm -rf "$rootfs"/var/cache/apt/archives/*.deb "$rootfs"/var/lib/apt/lists/*
+  # What the slim images of Debian leave out.
+  rm -rf "$rootfs"/usr/share/{doc,info,locale,man}/*
+  printf 'path-exclude /usr/share/%s/*\n' doc info locale man >"$rootfs/etc/dpkg/dpkg.cfg.d/docker"
   local npm
   npm=$(npm root -g)/npm
   mkdir -p "$rootfs/usr/local/lib/node_modules" "$rootfs/usr/local/include"

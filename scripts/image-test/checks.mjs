@@ -1,6 +1,8 @@
 // What is said of the images, checked on running containers. Started by scripts/image-test.sh.
 
 import { strict as assert } from 'node:assert';
+import { execFile } from 'node:child_process';
+import { promisify } from 'node:util';
 import { docker, imageExists, until, withContainer } from './docker.mjs';
 
 const TAGS = ['bare', 'jupyter', 'browser', 'full', 'v0', 'v1'];
@@ -12,7 +14,20 @@ until grep -o 'port [0-9]*' /tmp/site.log; do sleep 0.05; done`
   .replaceAll('\n', '; ')
   .replace('; ; ', '; ');
 
+const run = promisify(execFile);
+
 class Skip extends Error {}
+
+async function composeTool() {
+  for (const tool of [['docker', 'compose'], ['docker-compose']]) {
+    const works = await run(tool[0], [...tool.slice(1), 'version']).then(
+      () => true,
+      () => false,
+    );
+    if (works) return tool;
+  }
+  return undefined;
+}
 
 function requirePart(state, name) {
   if (state === 'off' || state === undefined) throw new Skip(`this daemon has no ${name} executor`);
@@ -81,6 +96,16 @@ const agentServer = '/usr/local/bin/openhands-agent-server';
 // Name, image, and what is done; a text that comes back is a figure to show.
 /** @type {[name: string, tag: string, check: () => Promise<unknown>][]} */
 const CHECKS = [
+  [
+    'docker-compose.yaml is valid',
+    'full',
+    async () => {
+      process.env['SESSION_API_KEY'] = 'test-key';
+      const tool = await composeTool();
+      if (tool === undefined) throw new Skip('there is no docker compose here');
+      await run(tool[0], [...tool.slice(1), '-f', 'docker-compose.yaml', 'config', '--quiet']);
+    },
+  ],
   [
     'start to /alive',
     'full',
