@@ -1,8 +1,8 @@
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, isAbsolute, join } from 'node:path';
+import { dirname, isAbsolute } from 'node:path';
 import { getRawAsset } from 'node:sea';
-import { removeAbandoned, RUNTIME_PREFIX } from '../sandbox/runtime-dir.ts';
+import { makeOwnDir } from '../sandbox/runtime-dir.ts';
 
 /**
  * Directories that may take files of the executable, best first. The state directory is read from the command line without
@@ -28,14 +28,17 @@ function nearestDirectory(path: string): string {
   return existsSync(path) || path === '/' ? path : nearestDirectory(dirname(path));
 }
 
-/** Calls `use` with a fresh private directory in one place after another until it does not throw. */
-export function inFirstPlace<T>(use: (directory: string) => T): T {
+/**
+ * Calls `use` with a fresh private directory in one place after another until it does not throw.
+ *
+ * @param preferred a place to try before all others
+ */
+export function inFirstPlace<T>(use: (directory: string) => T, preferred?: string): T {
   const reasons: string[] = [];
-  for (const place of places()) {
+  for (const place of preferred === undefined ? places() : [preferred, ...places()]) {
     let directory: string | undefined;
     try {
-      removeAbandoned(place);
-      directory = mkdtempSync(join(place, `${RUNTIME_PREFIX}${process.pid}-`));
+      directory = makeOwnDir(place);
       return use(directory);
     } catch (error) {
       if (directory !== undefined) rmSync(directory, { recursive: true, force: true });

@@ -1,6 +1,6 @@
 import { chmodSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { constants } from 'node:os';
+import { constants, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { inFirstPlace, shippedBytes } from './places.ts';
@@ -58,7 +58,8 @@ class Shipped {
       // Programs of the sandbox's user may read them.
       chmodSync(place, 0o755);
       return place;
-    });
+      // Nothing of it is executed, and a state directory outlives a daemon that is killed.
+    }, tmpdir());
     process.once('exit', () => rmSync(directory, { recursive: true, force: true }));
     return directory;
   }

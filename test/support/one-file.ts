@@ -1,6 +1,5 @@
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import {
-  chmodSync,
   copyFileSync,
   existsSync,
   mkdirSync,
@@ -11,7 +10,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { freePort } from './port.ts';
 import { until } from './wait.ts';
 
@@ -45,7 +44,14 @@ export function buildIntoBareSystem(): void {
   writeFileSync(join(ROOT, 'etc/hosts'), '127.0.0.1 localhost\n');
 }
 
-/** The executable at work in the bare system; its directories are below the host's /tmp, which is its own too. */
+export interface BareDaemonOptions {
+  readonly flags?: readonly string[];
+  readonly isPid1?: boolean;
+  /** Copied to its /tmp. */
+  readonly files?: readonly string[];
+}
+
+/** The executable at work in the bare system; `directory` is what it knows as /tmp. */
 export class BareDaemon implements AsyncDisposable {
   readonly #child: ChildProcess;
   readonly #isPid1: boolean;
@@ -54,23 +60,22 @@ export class BareDaemon implements AsyncDisposable {
   readonly url: string;
   log = '';
 
-  private constructor(port: number, flags: readonly string[], isPid1: boolean) {
+  private constructor(port: number, { flags = [], isPid1 = false, files = [] }: BareDaemonOptions) {
     this.directory = mkdtempSync(join(tmpdir(), 'one-file-'));
-    chmodSync(this.directory, 0o755);
     this.url = `http://127.0.0.1:${port}`;
     this.#isPid1 = isPid1;
-    const [work, state] = ['work', 'state'].map((name) => join(this.directory, name));
-    mkdirSync(work ?? '');
+    mkdirSync(join(this.directory, 'work'));
+    for (const file of files) copyFileSync(file, join(this.directory, basename(file)));
     const daemon = [
       '/usr/local/bin/actiond',
       `${port}`,
       '--working-dir',
-      work ?? '',
+      '/tmp/work',
       '--state-dir',
-      state ?? '',
+      '/tmp/state',
       ...flags,
     ];
-    this.#child = spawn('sh', [IN_CHROOT, ...(isPid1 ? ['--pid1'] : []), ROOT, ...daemon], {
+    this.#child = spawn('sh', [IN_CHROOT, ...(isPid1 ? ['--pid1'] : []), '--tmp', this.directory, ROOT, ...daemon], {
       env: { PATH: '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin', HOME: '/root' },
       stdio: ['ignore', 'pipe', 'pipe'],
     });
@@ -79,11 +84,8 @@ export class BareDaemon implements AsyncDisposable {
     this.exited = new Promise((resolve) => this.#child.once('close', resolve));
   }
 
-  static async start({
-    flags = [],
-    isPid1 = false,
-  }: { flags?: readonly string[]; isPid1?: boolean } = {}): Promise<BareDaemon> {
-    const daemon = new BareDaemon(await freePort(), flags, isPid1);
+  static async start(options: BareDaemonOptions = {}): Promise<BareDaemon> {
+    const daemon = new BareDaemon(await freePort(), options);
     let exitCode: number | null | undefined;
     void daemon.exited.then((code) => (exitCode = code));
     await until('the executable to serve', async () => {
@@ -91,13 +93,6 @@ export class BareDaemon implements AsyncDisposable {
       return (await fetch(`${daemon.url}/alive`).catch(() => undefined))?.ok ?? false;
     });
     return daemon;
-  }
-
-  /** A file that it can read under the name that is returned. */
-  share(file: string, name: string): string {
-    const path = join(this.directory, name);
-    copyFileSync(file, path);
-    return path;
   }
 
   async action(action: string, args: object): Promise<{ observation: string; content: string; exitCode: number }> {
