@@ -1,11 +1,12 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, readlinkSync, statSync, utimesSync } from 'node:fs';
 import { basename, join } from 'node:path';
-import { expect, test } from 'vitest';
+import { afterAll, expect, test } from 'vitest';
 import { makeOwnDir } from '../../src/sandbox/runtime-dir.ts';
 import { makeTemporaryFolder } from '../support/temporary-folder.ts';
 
-const folder = makeTemporaryFolder('runtime-dir-');
+const { path: folder, remove } = makeTemporaryFolder('runtime-dir-');
+afterAll(remove);
 const namespace = /\d+/.exec(readlinkSync('/proc/self/ns/pid'))?.[0];
 /** Of a process that has ended. */
 const deadPid = Number(execFileSync('sh', ['-c', 'echo $$'], { encoding: 'utf8' }));
