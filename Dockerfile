@@ -48,8 +48,8 @@ RUN [ "$WITH_BROWSER" != 1 ] || { apt-get update \
 
 ARG USERNAME=openhands
 ARG USER_ID=1000
-# Group 0 may do what the user may, so that any uid with gid 0 works. An account that has the uid already gets the name.
-RUN if id "$USERNAME" >/dev/null 2>&1; then :; \
+# Group 0 may do what the user may, so that any uid with gid 0 works. An account that has the name or the uid already becomes this one.
+RUN if id "$USERNAME" >/dev/null 2>&1; then usermod -u "$USER_ID" -g root "$USERNAME"; \
   elif taken=$(getent passwd "$USER_ID" | cut -d: -f1) && [ -n "$taken" ]; then \
     usermod -l "$USERNAME" -d "/home/$USERNAME" -m -g root -s /bin/bash "$taken"; \
   else useradd -m -d "/home/$USERNAME" -s /bin/bash -g root -u "$USER_ID" "$USERNAME"; fi \
@@ -84,7 +84,7 @@ FROM sandbox AS openhands-v0
 RUN apt-get update \
   && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends sudo tmux \
   && apt-get clean && rm -rf /var/lib/apt/lists/* \
-  && echo '%sudo ALL=(ALL) NOPASSWD:ALL' >>/etc/sudoers && usermod -aG sudo "$(getent passwd | grep -m1 ':/home/' | cut -d: -f1)" \
+  && echo '%sudo ALL=(ALL) NOPASSWD:ALL' >>/etc/sudoers && usermod -aG sudo "$USERNAME" \
   && mkdir -p /openhands/code /openhands/poetry /openhands/logs \
   && ln -s /opt/jupyter /openhands/poetry/openhands-ai-5O4_aCHf-py3.12
 # The kernel tells the path of its interpreter, and clients know this one.
@@ -101,7 +101,8 @@ FROM sandbox AS openhands-v1
 RUN mkdir -p /workspace/project && chown "$USERNAME:root" /workspace/project && chmod g=u /workspace/project
 COPY --chmod=0755 deploy/image/openhands-agent-server.sh /usr/local/bin/openhands-agent-server
 COPY --chmod=0755 deploy/image/agent-server-python.sh /agent-server/.venv/bin/python
-USER ${USERNAME}
+# By number: Kubernetes must see that it is not root.
+USER ${USER_ID}
 # For uids that /etc/passwd does not know.
 ENV HOME=/home/${USERNAME}
 WORKDIR /
@@ -110,7 +111,8 @@ ENTRYPOINT ["/usr/bin/tini", "--", "/usr/local/bin/openhands-agent-server"]
 # ---------------------------------------------------------------- the default
 
 FROM sandbox AS runtime
-USER ${USERNAME}
+# By number: Kubernetes must see that it is not root.
+USER ${USER_ID}
 # For uids that /etc/passwd does not know.
 ENV HOME=/home/${USERNAME}
 VOLUME ["/workspace", "/var/lib/actiond"]

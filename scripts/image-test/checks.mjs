@@ -2,6 +2,7 @@
 
 import { strict as assert } from 'node:assert';
 import { execFile } from 'node:child_process';
+import { mkdtemp, rm, stat } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { docker, imageExists, until, withContainer } from './docker.mjs';
 
@@ -90,6 +91,17 @@ const v0Command = (port) =>
   ['/openhands/micromamba/bin/micromamba', 'run', '-n', 'openhands', 'poetry', 'run', 'python', '-u', '-m']
     .concat('openhands.runtime.action_execution_server', `${port}`, '--working-dir', '/workspace')
     .concat('--plugins', 'agent_skills', 'jupyter', '--username', 'openhands', '--user-id', '1000');
+
+/** As DockerRuntime creates its container: no entrypoint, a directory of the host as workspace. */
+async function withV0(use) {
+  const workspace = await mkdtemp('/tmp/actiond-image-v0-');
+  try {
+    const options = ['--entrypoint=', '--workdir=/openhands/code/', '-v', `${workspace}:/workspace:rw`];
+    await withContainer('v0', { options, command: v0Command }, (container) => use(container, workspace));
+  } finally {
+    await rm(workspace, { recursive: true, force: true });
+  }
+}
 
 const agentServer = '/usr/local/bin/openhands-agent-server';
 
@@ -240,20 +252,24 @@ const CHECKS = [
     "V0's start command serves, as root with the shell of openhands",
     'v0',
     () =>
-      withContainer('v0', { options: ['--entrypoint='], command: v0Command }, async (container) => {
+      withV0(async (container, workspace) => {
         const { content } = await container.bash(
           'id -un; pwd; sudo -n id -un; python3 --version >/dev/null && git --version >/dev/null; echo $?',
         );
         assert.equal(content, 'openhands\n/workspace\nroot\n0');
         const owner = await docker('exec', container.id, 'sh', '-c', 'stat -c %U /proc/$(pgrep -o actiond)');
         assert.equal(owner, 'root');
+        const setUp = await container.bash(
+          'export FOOBAR="BAZ"; touch ~/.bashrc && git config --global user.name openhands && touch /workspace/of-agent',
+        );
+        assert.equal(setUp.extras.metadata.exit_code, 0);
+        assert.equal((await stat(`${workspace}/of-agent`)).uid, 1000);
+        // A panel of the client falls back to its own copy of what is not there.
+        const panel = await container.bash('python3 /openhands/code/openhands/runtime/utils/git_changes.py');
+        assert.notEqual(panel.extras.metadata.exit_code, 0);
       }),
   ],
-  [
-    "V0's start command, docker stop",
-    'v0',
-    () => withContainer('v0', { options: ['--entrypoint='], command: v0Command }, stops),
-  ],
+  ["V0's start command, docker stop", 'v0', () => withV0((container) => stops(container))],
   [
     "V0's interpreter path of kernels",
     'v0',
