@@ -5,8 +5,9 @@ import { afterAll, expect, test } from 'vitest';
 import { makeOwnDir } from '../../src/sandbox/runtime-dir.ts';
 import { makeTemporaryFolder } from '../support/temporary-folder.ts';
 
-const { path: folder, remove } = makeTemporaryFolder('runtime-dir-');
-afterAll(remove);
+const temporary = makeTemporaryFolder('runtime-dir-');
+const folder = temporary.path;
+afterAll(() => temporary.remove());
 const namespace = /\d+/.exec(readlinkSync('/proc/self/ns/pid'))?.[0];
 /** Of a process that has ended. */
 const deadPid = Number(execFileSync('sh', ['-c', 'echo $$'], { encoding: 'utf8' }));
