@@ -1,5 +1,5 @@
 /** `npm run bundle`: the executable in a bare Debian 11 (glibc 2.31) without Node. */
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, test } from 'vitest';
@@ -34,7 +34,7 @@ describe.skipIf(why !== undefined)(`the one-file executable${why === undefined ?
     const archive = await fetch(`${daemon.url}/download_files?path=/tmp/work`);
     expect(new TextDecoder('latin1').decode(await archive.arrayBuffer()).startsWith('PK')).toBe(true);
     expect((await daemon.json('/openapi.json'))['openapi']).toBe('3.1.0');
-    const viewer = readFileSync(join(daemon.directory, 'oh-server-url'), 'utf8');
+    const viewer = await viewerOf(daemon);
     for (const file of ['legacy/build/pdf.min.mjs', 'cmaps/LICENSE'])
       expect((await fetch(`${viewer}/pdfjs/${file}`)).status, file).toBe(200);
   });
@@ -48,7 +48,7 @@ describe.skipIf(why !== undefined)(`the one-file executable${why === undefined ?
   test('leaves nothing behind', async () => {
     await using daemon = await BareDaemon.start();
     const left = () => readdirSync(daemon.directory).filter((name) => name.startsWith('actiond-'));
-    const viewer = readFileSync(join(daemon.directory, 'oh-server-url'), 'utf8');
+    const viewer = await viewerOf(daemon);
     await fetch(`${viewer}/pdfjs/cmaps/LICENSE`);
     expect(left()).not.toEqual([]);
     expect(await daemon.stop()).toBe(0);
@@ -73,3 +73,10 @@ describe.skipIf(why !== undefined)(`the one-file executable${why === undefined ?
     expect(await daemon.stop()).toBe(0);
   });
 });
+
+/** It is reached a moment later than the daemon. */
+async function viewerOf({ directory }: BareDaemon): Promise<string> {
+  const file = join(directory, 'oh-server-url');
+  await until('the address of the viewer', () => existsSync(file));
+  return readFileSync(file, 'utf8');
+}
