@@ -225,7 +225,7 @@ describe('mistakes on the command line', () => {
 describe('environment', () => {
   test.each<[Environment, object]>([
     [{ ACTIOND_HOST: '::' }, { host: '::' }],
-    [{ ACTIOND_PORT: '9000' }, { port: 9000, stateDir: expect.stringMatching(/\/actiond\/9000$/) }],
+    [{ ACTIOND_PORT: '9000' }, { port: 9000, stateDir: expect.stringMatching(/\/9000$/) }],
     [{ ACTIOND_PORT: '' }, { port: 8000 }],
     [{ ACTIOND_HOST: '' }, { host: '127.0.0.1' }],
     [{ ACTIOND_STATE_DIR: '/s' }, { stateDir: '/s' }],
