@@ -139,7 +139,7 @@ install_modules() {
 build_is_current() {
   [ -f dist/main.js ] && [ -f "$build_stamp" ] || return 1
   # Folders count too: a file that is gone leaves its folder newer.
-  newer=$(find src routes executors scripts/build.mjs package.json package-lock.json -newer "$build_stamp" 2>/dev/null)
+  newer=$(find src routes executors scripts/build.mjs scripts/esbuild-options.mjs package.json package-lock.json -newer "$build_stamp" 2>/dev/null)
   [ -z "$newer" ]
 }
 
@@ -155,6 +155,8 @@ build_dist() {
 # COMMAND:PACKAGE[,PACKAGE]
 TOOLS='chromium:chromium,chromium-sandbox,fonts-liberation tini:tini git:git curl:curl ps:procps less:less vim:vim
   rg:ripgrep sudo:sudo'
+# The tests run the one-file executable in a bare system of their own.
+[ "$mode" != --test ] || TOOLS="$TOOLS debootstrap:debootstrap objdump:binutils"
 
 has_jupyter() { [ -x "$jupyter" ] || has jupyter-server; }
 

@@ -286,7 +286,13 @@ interface Setting extends Row {
 }
 
 const SETTINGS: readonly Setting[] = [
-  { path: 'port', flag: 'PORT', fallback: DEFAULT_PORT, help: 'TCP port to listen on; 0 takes any free one' },
+  {
+    path: 'port',
+    flag: 'PORT',
+    env: 'ACTIOND_PORT',
+    fallback: DEFAULT_PORT,
+    help: 'TCP port to listen on; 0 takes any free one',
+  },
   {
     path: 'host',
     flag: '--host',
@@ -681,7 +687,7 @@ function optionSpecs(): OptionSpec[] {
 }
 
 function buildConfig(line: ParsedArgv, env: Environment, cwd: string, defaultHost: string): Config {
-  const [port = DEFAULT_PORT, unexpected] = line.positionals;
+  const [port = nonEmpty(env['ACTIOND_PORT']) ?? DEFAULT_PORT, unexpected] = line.positionals;
   if (unexpected !== undefined)
     throw new UsageError(`Unexpected argument ${quoted(unexpected)} after PORT; see --help`);
   const defaults = { host: defaultHost, workingDir: cwd, stateDir: defaultStateDir(port, env) };
@@ -730,7 +736,8 @@ function nested(entries: readonly (readonly [path: string, value: unknown])[]): 
 function sourceName(issuePath: readonly PropertyKey[], line: ParsedArgv): string {
   const path = issuePath.filter((key) => typeof key === 'string').join('.');
   const { flag, env } = SETTINGS.find((setting) => setting.path === path) ?? {};
-  const isFromEnv = env !== undefined && !(flag !== undefined && line.options.has(flag));
+  const isGiven = path === 'port' ? line.positionals.length > 0 : flag !== undefined && line.options.has(flag);
+  const isFromEnv = env !== undefined && !isGiven;
   return (isFromEnv ? env : flag) ?? path;
 }
 

@@ -67,4 +67,4 @@ function fail(code: number, message: string): never {
   process.exit(code);
 }
 
-await main();
+main().catch((error: unknown) => fail(1, error instanceof Error ? (error.stack ?? error.message) : String(error)));

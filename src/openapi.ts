@@ -60,6 +60,7 @@ const REPLY_COMPONENTS: Readonly<Record<string, z.ZodType>> = {
   AliveReply: http.AliveReply,
   NotAliveReply: http.NotAliveReply,
   HealthReply: http.HealthReply,
+  VscodeTokenReply: http.VscodeTokenReply,
   SubsystemStatus: http.SubsystemStatus,
   ReadyReply: http.ReadyReply,
   Resources: http.Resources,

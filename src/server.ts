@@ -11,6 +11,8 @@ import type { BrowserOptions } from '../executors/browser/executor.ts';
 import { BrowserService } from '../executors/browser/service.ts';
 import { FileService } from '../executors/files/service.ts';
 import { JupyterExecutor } from '../executors/jupyter/executor.ts';
+import { basePathOf, type VscodeOptions } from '../executors/vscode/options.ts';
+import { VscodeService } from '../executors/vscode/service.ts';
 import { cancelActionRoute } from '../routes/actions.cancel.post.ts';
 import { getActionRoute, listActionsRoute } from '../routes/actions.get.ts';
 import { aliveRoute } from '../routes/alive.get.ts';
@@ -30,6 +32,7 @@ import { serverInfoRoute } from '../routes/server-info.get.ts';
 import { controlSessionRoutes } from '../routes/sessions.control.post.ts';
 import { closeSessionRoute } from '../routes/sessions.delete.ts';
 import { listSessionsRoute } from '../routes/sessions.get.ts';
+import { vscodeTokenRoute } from '../routes/vscode-connection-token.get.ts';
 import { buildApp } from './app.ts';
 import type { Config } from './config.ts';
 import { Actions } from './dispatch/actions.ts';
@@ -81,10 +84,13 @@ export class Server {
   readonly #mark = `${MARK_VARIABLE}=${randomUUID()}`;
   readonly #meter = new ResourceMeter();
   readonly #runtimeDir: string;
+  /** Of shells and other programs of the sandbox, when it is not our own. */
+  readonly #shellAccount: Account | undefined;
   readonly #env: Record<string, string>;
   readonly #executors: AnyExecutor[];
   readonly #addedActions = new Map<string, ActionSchema>();
   readonly #bash: BashExecutor;
+  readonly #vscode: VscodeService | undefined;
   #pluginFailures: readonly PluginFailure[] = [];
   readonly #files: FileService;
   /** undefined: switched off. */
@@ -116,7 +122,7 @@ export class Server {
     this.#config = config;
     this.#log = log;
     this.#events = events;
-    this.#runtimeDir = makeRuntimeDir();
+    this.#runtimeDir = makeRuntimeDir(config.stateDir);
     this.#secrets = secrets;
     this.#journal = new Journal({
       writer: events,
@@ -130,8 +136,10 @@ export class Server {
       ...childEnvironment(config.childEnv, account, account.uid !== process.getuid?.()),
       [markName]: markValue,
     };
+    this.#shellAccount = account.uid === process.getuid?.() ? undefined : account;
     const bash = new BashExecutor(bashOptions(config, account, this.#env, this.#runtimeDir, secrets));
     this.#bash = bash;
+    this.#vscode = config.plugins.includes('vscode') ? new VscodeService(this.#vscodeOptions(account)) : undefined;
     this.#files = new FileService({
       ...config.limits,
       access,
@@ -200,6 +208,7 @@ export class Server {
       rmSync(server.#runtimeDir, { recursive: true, force: true });
       throw error;
     }
+    server.#vscode?.start();
     await server.#loadPlugins();
     await Promise.all([server.#startExecutors(), server.#openJournal()]);
     if (server.#phase === 'starting') server.#phase = 'ready';
@@ -221,7 +230,11 @@ export class Server {
     await this.#dispatcher.stop(ANSWER_LIMIT_MS);
     const closed = this.#app.close();
     const cut = setTimeout(() => this.#app.server.closeAllConnections(), CONNECTION_LIMIT_MS);
-    await Promise.all([...this.#executors.map((executor) => executor.stop()), this.#viewer?.stop()]);
+    await Promise.all([
+      ...this.#executors.map((executor) => executor.stop()),
+      this.#viewer?.stop(),
+      this.#vscode?.stop(),
+    ]);
     const orphans = ownOrphans();
     const left = await endProcesses({ mark: this.#mark, ...(orphans ? { orphans } : {}) }, PROCESS_GRACE_MS);
     if (left > 0) this.#log.warn({ processes: left }, 'some processes could not be ended');
@@ -265,6 +278,7 @@ export class Server {
         eventStreamRoute(this.#streams),
         metricsRoute(this.#metrics),
         registerSecretsRoute(this.#secrets),
+        vscodeTokenRoute(async () => (await this.#vscode?.token()) ?? null),
         ...fileRoutes(this.#files, this.#guard),
         ...this.#browserRoutes(),
         openApiRoute(loadOpenApi),
@@ -280,6 +294,7 @@ export class Server {
       paths,
       takenNames: [...this.#executors.map(({ name }) => name), ...SUBSYSTEM_NAMES],
       startLimitMs: v0.initPluginTimeoutMs,
+      account: this.#shellAccount,
       host: {
         z,
         workingDir,
@@ -383,7 +398,10 @@ export class Server {
   }
 
   #readiness(): ReadyReply {
-    const states = this.#executors.map((executor) => [executor.name, executor.health()] as const);
+    const states = [
+      ...this.#executors.map((executor) => [executor.name, executor.health()] as const),
+      ...(this.#vscode ? [['vscode', this.#vscode.health()] as const] : []),
+    ];
     const isReady =
       this.#phase === 'ready' &&
       this.#executors.every(({ isOptional }, index) => isOptional || states[index]?.[1].status !== 'failed');
@@ -415,6 +433,23 @@ export class Server {
       capabilities: this.#executors.flatMap((executor) => executor.actionTypes),
       sandbox: { ...systemFacts(), tools: this.#tools },
       running_actions: this.#dispatcher.running,
+    };
+  }
+
+  #vscodeOptions({ name }: Account): VscodeOptions {
+    const { v0, workingDir } = this.#config;
+    const isAllowed = ['root', 'openhands', v0.runtimeUsername].includes(name);
+    return {
+      port: v0.vscodePort,
+      directory: existsSync(v0.vscodeDir) ? v0.vscodeDir : workingDir,
+      settingsDirectory: existsSync(v0.workspaceBase) ? v0.workspaceBase : workingDir,
+      basePath: basePathOf(v0.vscodeBasePath, v0.runtimeUrl, v0.runtimeId),
+      refusal: isAllowed ? undefined : `${name} gets no VS Code: set RUNTIME_USERNAME=${name} to allow it`,
+      account: this.#shellAccount,
+      env: this.#env,
+      runtimeDir: this.#runtimeDir,
+      startLimitMs: v0.initPluginTimeoutMs,
+      onLog: (text) => this.#log.info(`vscode: ${text}`),
     };
   }
 

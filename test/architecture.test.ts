@@ -29,7 +29,7 @@ const LAYERS: readonly Layer[] = [
   },
   { files: /^src\/openapi\.ts$/, mayImport: [/^npm:zod$/, PROTOCOL] },
   { files: /^src\/openapi-cli\.ts$/, mayImport: [BUILT_IN, /^npm:yaml$/, /^src\/(openapi|version)\.ts$/, PROTOCOL] },
-  { files: /^src\/main\.ts$/, mayImport: [BUILT_IN, PACKAGE, /^(src|routes|executors)\//] },
+  { files: /^src\/(one-file\/)?main\.ts$/, mayImport: [BUILT_IN, PACKAGE, /^(src|routes|executors)\//] },
   { files: /^src\/server\.ts$/, mayImport: [BUILT_IN, PACKAGE, /^src\/(?!main\b)/, /^(routes|executors)\//] },
   { files: /^src\//, mayImport: [BUILT_IN, PACKAGE, /^src\/(?!(main|server)\b)/] },
   { files: /^executors\/index\.ts$/, mayImport: [/^src\/(dispatch|protocol|util)\//, /^executors\//] },
@@ -54,12 +54,12 @@ const RESERVED: readonly { readonly what: string; readonly text: RegExp; readonl
   {
     what: 'process.env',
     text: /\bprocess\s*(\??\.\s*env\b|\[\s*['"`]env)|\benv\b[^{}]*\}\s*=\s*process\b|\b(from|import|require)\s*\(?\s*['"](node:)?process['"]/,
-    files: /^src\/main\.ts$/,
+    files: /^src\/(main|one-file\/places)\.ts$/,
   },
   {
     what: 'process.exit',
     text: /\bprocess\s*(\??\.\s*(exit|reallyExit|abort)\b|\[\s*['"`]exit)|\bexit\b[^{}]*\}\s*=\s*process\b/,
-    files: /^src\/(main|openapi-cli)\.ts$/,
+    files: /^src\/((one-file\/)?main|openapi-cli)\.ts$/,
   },
   { what: 'module state', text: /^(export )?(let|var)\b/m, files: /^$/ },
   { what: 'work at import time', text: /^await\b|^(const|export const)\b[^=]*=\s*await\b/m, files: /^src\/main\.ts$/ },

@@ -223,6 +223,12 @@ describe('mistakes on the command line', () => {
     expect(errorOf(line)).toBe(message);
   });
 
+  test('name the port by where it came from', () => {
+    const of = (line: string) => load(line, { ...HOME, ACTIOND_PORT: 'http' });
+    expect(of('')).toMatchObject({ message: 'ACTIOND_PORT: expected an integer from 0 to 65535, got "http"' });
+    expect(of('https')).toMatchObject({ message: 'PORT: expected an integer from 0 to 65535, got "https"' });
+  });
+
   test('stay on one short line', () => {
     const result = loadConfig([`a\nb${'x'.repeat(10_000)}`], HOME, '/cwd', '1.2.3');
     expect(result).toMatchObject({ kind: 'error', message: expect.stringMatching(/^PORT: .{1,200}$/) });
@@ -232,6 +238,8 @@ describe('mistakes on the command line', () => {
 describe('environment', () => {
   test.each<[Environment, object]>([
     [{ ACTIOND_HOST: '::' }, { host: '::' }],
+    [{ ACTIOND_PORT: '9000' }, { port: 9000, stateDir: expect.stringMatching(/\/9000$/) }],
+    [{ ACTIOND_PORT: '' }, { port: 8000 }],
     [{ ACTIOND_HOST: '' }, { host: '127.0.0.1' }],
     [{ ACTIOND_STATE_DIR: '/s' }, { stateDir: '/s' }],
     [{ ACTIOND_MULTI_COMMAND: 'run' }, { bash: { multiCommand: 'run' } }],

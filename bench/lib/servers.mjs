@@ -12,16 +12,17 @@ const START_LIMIT_MS = 30_000;
 
 /**
  * The daemon as built, with directories of its own and an empty HOME: start-up files of the shell are the machine's, not ours.
- * `readyMs` is the time from the spawn to `/alive` 200.
+ * `readyMs` is the time from the spawn to `/alive` 200. `executable` takes the place of Node with `dist/main.js`.
  */
-export async function startDaemon(context, { env = {} } = {}) {
+export async function startDaemon(context, { env = {}, executable } = {}) {
   const directory = context.makeDirectory('daemon');
   const [home, temporary, state, work] = ['home', 'tmp', 'state', 'work'].map((name) => path.join(directory, name));
   for (const each of [home, temporary, state, work]) mkdirSync(each);
   const port = await freePort();
   const args = [String(port), '--working-dir', work, '--state-dir', state, '--log-level', 'silent'];
   const server = await start(context, {
-    args: [...context.nodeOptions, path.join(context.root, 'dist/main.js'), ...args],
+    file: executable,
+    args: executable ? args : [...context.nodeOptions, path.join(context.root, 'dist/main.js'), ...args],
     env: { HOME: home, TMPDIR: temporary, ...env },
     port,
     readyPath: '/alive',
@@ -44,9 +45,9 @@ export async function runCommand(client, command, timeoutSeconds) {
   return observation.content;
 }
 
-async function start(context, { args, env, port, readyPath }) {
+async function start(context, { file = process.execPath, args, env, port, readyPath }) {
   const startedAt = performance.now();
-  const child = spawn(process.execPath, args, {
+  const child = spawn(file, args, {
     env: { ...process.env, ...env },
     stdio: ['ignore', 'ignore', 'inherit'],
   });

@@ -15,6 +15,9 @@ export function completedSuffix(exitCode: number, key?: string): string {
   return `\n[The command completed with exit code ${exitCode}.${sent}]`;
 }
 
+export const OUT_OF_MEMORY_HINT =
+  '\n[The sandbox ran out of memory, and the kernel killed processes in it. Use less memory at a time.]';
+
 export function truncatedPrefix(lines: number): string {
   return `[Previous command outputs are truncated. Showing the last ${lines} lines of the output below.]\n`;
 }

@@ -1,51 +1,12 @@
+import { basename } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import type { z } from 'zod';
+import { importModule } from '../import-module.ts';
 import { type Action, type ActionSchema, addedAction, isBuiltinAction } from '../protocol/actions.ts';
 import { errorObservation, type Observation } from '../protocol/observations.ts';
 import type { SessionInfo } from '../protocol/http.ts';
 import type { ActionContext, ActionResult, AnyExecutor, SubsystemHealth } from './executor.ts';
-
-/** What the function that a plugin exports as its default is called with. */
-export interface PluginHost {
-  /** The zod that the server itself uses, to build the schemas with. */
-  readonly z: typeof z;
-  /** Absolute; where relative paths of the agent begin at first. */
-  readonly workingDir: string;
-  /** The directory of the default shell after its last command. */
-  readonly currentDir: () => string;
-  /** The environment of the sandbox's programs, without the server's own keys. */
-  readonly env: Readonly<Record<string, string>>;
-  readonly log: { info(text: string): void; warn(text: string): void };
-}
-
-/** An action as a plugin gets it: `args` are what its schema made of them. */
-export interface PluginAction {
-  readonly action: string;
-  readonly args: Readonly<Record<string, unknown>>;
-  /** Hard limit in seconds; absent: none. */
-  readonly timeout?: number;
-}
-
-/** What a plugin answers: an observation in the shape of V0 §4, of whatever kind it likes. */
-export interface PluginResult {
-  readonly observation: { readonly observation: string; readonly content: string; readonly extras?: object };
-}
-
-/** What a plugin returns. All but `name`, `actions` and `execute` may be left out. */
-export interface Plugin {
-  /** The subsystem's name in `/ready`, of lower-case letters, digits, `-` and `_`. */
-  readonly name: string;
-  /** The schema of `args` for each action type it serves. */
-  readonly actions: Readonly<Record<string, z.ZodObject>>;
-  execute(action: PluginAction, context: ActionContext): Promise<PluginResult>;
-  /** FIFO queue of an action, by default one for the whole plugin; undefined: beside any other. */
-  laneOf?(action: PluginAction): string | undefined;
-  start?(): Promise<void>;
-  stop?(): Promise<void>;
-  health?(): SubsystemHealth;
-  sessions?(): SessionInfo[];
-  closeSession?(lane: string): Promise<boolean>;
-}
+import type { Plugin, PluginHost } from './plugin.ts';
+import { createProcessPlugin } from './process-plugin.ts';
 
 /** An executor made of a plugin, with the schemas of its action types. */
 export interface LoadedPlugin {
@@ -57,6 +18,8 @@ export interface LoadPluginsOptions {
   /** Absolute. */
   readonly paths: readonly string[];
   readonly host: PluginHost;
+  /** Account of plugins that are programs; undefined keeps the server's own. */
+  readonly account: { readonly uid: number; readonly gid: number } | undefined;
   /** Names of subsystems that no plugin may have. */
   readonly takenNames: Iterable<string>;
   /** For loading one plugin, and for starting it. */
@@ -73,19 +36,17 @@ const STOP_LIMIT_MS = 1000;
 const NAME = /^[a-z][a-z0-9_-]{0,63}$/;
 
 /** Loads plugin modules one after another, and none for ever; one that fails is told and left out. Names and action types are unique. */
-export async function loadPlugins({
-  paths,
-  host,
-  takenNames,
-  startLimitMs,
-}: LoadPluginsOptions): Promise<{ plugins: LoadedPlugin[]; failures: PluginFailure[] }> {
+export async function loadPlugins(
+  options: LoadPluginsOptions,
+): Promise<{ plugins: LoadedPlugin[]; failures: PluginFailure[] }> {
+  const { paths, takenNames, startLimitMs } = options;
   const plugins: LoadedPlugin[] = [];
   const failures: PluginFailure[] = [];
   const names = new Set(takenNames);
   const types = new Set<string>();
   for (const path of paths) {
     try {
-      const plugin = checkPlugin(await within(create(path, host), startLimitMs), names, types);
+      const plugin = checkPlugin(await within(create(path, options), startLimitMs), names, types);
       names.add(plugin.name);
       for (const type of Object.keys(plugin.actions)) types.add(type);
       plugins.push({ executor: new PluginExecutor(plugin, startLimitMs), schemas: schemasOf(plugin) });
@@ -96,8 +57,18 @@ export async function loadPlugins({
   return { plugins, failures };
 }
 
-async function create(path: string, host: PluginHost): Promise<unknown> {
-  const module: { readonly default?: unknown } = await import(pathToFileURL(path).href);
+/** A module of JavaScript, or else a program. */
+const MODULE = /\.[cm]?[jt]s$/;
+
+async function create(path: string, { host, account, startLimitMs }: LoadPluginsOptions): Promise<unknown> {
+  if (!MODULE.test(path)) {
+    const onLog = (text: string): void => host.log.info(`plugin ${basename(path)}: ${text}`);
+    return createProcessPlugin(
+      { path, env: host.env, cwd: host.workingDir, account, helloLimitMs: startLimitMs, onLog },
+      host,
+    );
+  }
+  const module = (await importModule(pathToFileURL(path).href)) as { readonly default?: unknown };
   if (typeof module.default !== 'function') throw new Error('expected a function as the default export.');
   return module.default(host);
 }

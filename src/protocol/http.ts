@@ -12,6 +12,11 @@ export const AliveReply = z.object({ status: z.literal('ok') });
 /** Reply of `GET /alive` while actions cannot be taken: before that and while shutting down. */
 export const NotAliveReply = z.object({ status: z.literal('not initialized') });
 
+/** Reply of `GET /vscode/connection_token` (V0 §2.10). */
+export const VscodeTokenReply = z.object({
+  token: z.string().nullable().describe('null: no VS Code runs; `/ready` says why.'),
+});
+
 /** Reply of `GET /health`: the process is up. */
 export const HealthReply = z.object({ status: z.literal('ok') });
 

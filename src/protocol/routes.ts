@@ -41,6 +41,7 @@ import {
   UploadFileForm,
   UploadFileQuery,
   UploadFileReply,
+  VscodeTokenReply,
   WatchEvent,
   WatchFilesQuery,
 } from './http.ts';
@@ -303,6 +304,16 @@ export const ROUTES: readonly Route[] = [
       403: FORBIDDEN,
       404: { description: 'There is no such session.', schema: ErrorBody },
     },
+  },
+  {
+    method: 'get',
+    path: '/vscode/connection_token',
+    operationId: 'getVscodeToken',
+    summary: 'The token of the VS Code server that runs beside this one',
+    description:
+      'Its address is `http://HOST:VSCODE_PORT/?tkn=TOKEN&folder=DIRECTORY`. Waits up to 8 s for one that starts.',
+    isAuthRequired: true,
+    replies: { 200: { description: 'With `--plugins vscode`.', schema: VscodeTokenReply }, 403: FORBIDDEN },
   },
   {
     method: 'post',

@@ -49,21 +49,22 @@ function machineMemory(): MemoryState {
   return Number.isFinite(limit + available) ? { limit, available } : { limit: Infinity, available: Infinity };
 }
 
+/** Where the limits of our control group may be read, best first: version 2 or 1, by its own path or as a container sees it. */
+export function memoryGroups(): string[] {
+  const groups = readText('/proc/self/cgroup') ?? '';
+  const unified = /^0::(.*)$/m.exec(groups)?.[1] ?? '';
+  const legacy = /^\d+:(?:[^:]*,)?memory(?:,[^:]*)?:(.*)$/m.exec(groups)?.[1] ?? '';
+  return [`/sys/fs/cgroup${unified}`, '/sys/fs/cgroup', `/sys/fs/cgroup/memory${legacy}`, '/sys/fs/cgroup/memory'];
+}
+
 /** Page cache counts as free: the kernel gives it back. */
 function groupMemory(): MemoryState | undefined {
-  const groups = readText('/proc/self/cgroup') ?? '';
-  const unified = /^0::(.*)$/m.exec(groups)?.[1];
-  const legacy = /^\d+:(?:[^:]*,)?memory(?:,[^:]*)?:(.*)$/m.exec(groups)?.[1];
+  const [own = '', root = '', ownLegacy = '', rootLegacy = ''] = memoryGroups();
   return (
-    read(`/sys/fs/cgroup${unified ?? ''}`, 'memory.max', 'memory.current', 'inactive_file') ??
-    read('/sys/fs/cgroup', 'memory.max', 'memory.current', 'inactive_file') ??
-    read(
-      `/sys/fs/cgroup/memory${legacy ?? ''}`,
-      'memory.limit_in_bytes',
-      'memory.usage_in_bytes',
-      'total_inactive_file',
-    ) ??
-    read('/sys/fs/cgroup/memory', 'memory.limit_in_bytes', 'memory.usage_in_bytes', 'total_inactive_file')
+    read(own, 'memory.max', 'memory.current', 'inactive_file') ??
+    read(root, 'memory.max', 'memory.current', 'inactive_file') ??
+    read(ownLegacy, 'memory.limit_in_bytes', 'memory.usage_in_bytes', 'total_inactive_file') ??
+    read(rootLegacy, 'memory.limit_in_bytes', 'memory.usage_in_bytes', 'total_inactive_file')
   );
 }
 

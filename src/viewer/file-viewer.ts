@@ -80,10 +80,9 @@ export class FileViewer {
       guard.check(request.url, request.headers);
       done();
     });
-    const root = findPdfjs();
     app.get('/', (_request, reply) => reply.send({ status: 'File viewer server is running' }));
     app.get('/view', (request, reply) => view(request, reply, this.#options.read));
-    app.get('/pdfjs/*', (request, reply) => sendPdfjs(request, reply, root));
+    app.get('/pdfjs/*', (request, reply) => sendPdfjs(request, reply));
     return app;
   }
 }
@@ -116,11 +115,8 @@ async function render(path: string, read: FileViewerOptions['read']): Promise<{ 
   }
 }
 
-async function sendPdfjs(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  root: string | undefined,
-): Promise<FastifyReply> {
+async function sendPdfjs(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+  const root = findPdfjs();
   const { '*': name } = request.params as { readonly '*': string };
   const bytes = root && PDFJS_FILE.test(name) ? await readFile(join(root, name)).catch(() => undefined) : undefined;
   if (!bytes) return reply.code(404).send({ detail: 'Not Found' });

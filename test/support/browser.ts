@@ -63,7 +63,7 @@ export interface Seen {
   /** The lines of the tree by id, as V0's tests read them (V0 §8.8). */
   readonly lines: ReadonlyMap<string, string>;
   /** The id of the first element whose line has all these texts. */
-  bid(...texts: readonly string[]): string;
+  readonly bid: (...texts: readonly string[]) => string;
 }
 
 export interface BrowseOptions {
@@ -106,16 +106,16 @@ function seen({
   content: string;
   body: { extras: unknown };
 }): Seen {
-  const extras = body.extras as Record<string, unknown>;
+  const extras = body.extras as Record<string, unknown> & { last_browser_action_error?: string; url?: string };
   const lines = treeLines(content);
   return {
     observation,
     content,
     extras,
-    error: String(extras['last_browser_action_error'] ?? ''),
-    url: String(extras['url'] ?? ''),
+    error: extras.last_browser_action_error ?? '',
+    url: extras.url ?? '',
     lines,
-    bid(...texts) {
+    bid: (...texts) => {
       const found = [...lines].find(([, line]) => texts.every((text) => line.includes(text)));
       if (!found) throw new Error(`no element with ${texts.join(', ')} in:\n${content.slice(0, 4000)}`);
       return found[0];
