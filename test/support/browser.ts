@@ -112,8 +112,8 @@ function seen({
     observation,
     content,
     extras,
-    error: extras.last_browser_action_error ?? '',
-    url: extras.url ?? '',
+    error: textOf(extras['last_browser_action_error']),
+    url: textOf(extras['url']),
     lines,
     bid: (...texts) => {
       const found = [...lines].find(([, line]) => texts.every((text) => line.includes(text)));
@@ -121,6 +121,10 @@ function seen({
       return found[0];
     },
   };
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : '';
 }
 
 function treeLines(content: string): Map<string, string> {

@@ -250,7 +250,9 @@ test('a login whose cookie holds in a second tab, and not in another session', a
 });
 
 test('focus, visibility and what is out of sight', async () => {
-  const { extras, bid } = await open(server, site.url('/focus'), { return_axtree: true });
+  const found = await open(server, site.url('/focus'), { return_axtree: true });
+  const { extras } = found;
+  const bid = (text: string): string => found.bid(text);
   const properties = extras.extra_element_properties;
   expect(extras.focused_element_bid).toBe(bid("textbox 'one'"));
   expect(properties[bid("textbox 'one'")].visibility).toBe(1);
