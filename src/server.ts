@@ -100,7 +100,7 @@ export class Server {
     this.#runtimeDir = makeRuntimeDir();
     this.#secrets = new Secrets(config.secretEnv);
     this.#secrets.addEnvironment(config.childEnv);
-    for (const key of config.apiKeys) this.#secrets.add(key);
+    for (const key of [...config.apiKeys, config.jupyter.token]) this.#secrets.add(key);
     this.#journal = new Journal({
       writer: events,
       secrets: this.#secrets,

@@ -137,7 +137,8 @@ export class KernelSession {
     }
     const notes = [this.#note];
     this.#note = '';
-    notes.push(await this.#follow(prepared));
+    const followMs = Math.min(ENTER_LIMIT_MS, Math.max(0, due - INTERRUPT_GRACE_MS - performance.now()));
+    notes.push((await within(this.#follow(prepared), followMs, context.signal)) ?? '');
     const codes = cellsOf(action);
     const limit = Math.min(
       action.timeout === undefined ? MAX_TIMER_MS : action.timeout * 1000,
