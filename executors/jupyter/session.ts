@@ -11,6 +11,7 @@ import { Environment } from './environment.ts';
 import type { CellEnd, Kernel } from './kernel.ts';
 import { isObject, textOf } from './messages.ts';
 import { enterRequest, stateOf } from './python-side.ts';
+import { JupyterError } from './rest.ts';
 import { answer, type CellReport } from './result.ts';
 import type { PreparedKernel } from './kernel-pool.ts';
 import * as texts from './texts.ts';
@@ -243,7 +244,7 @@ export class KernelSession {
     const prepared = await this.#options.startKernel(this.#options.kernelName);
     if (this.#isClosed) {
       await prepared.kernel.close();
-      throw new Error('The session was closed.');
+      throw new JupyterError('The session was closed while its kernel started.');
     }
     this.#environment.forgetKernel();
     this.#widgets = new Widgets();
