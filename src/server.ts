@@ -124,6 +124,7 @@ export class Server {
     this.#events = events;
     this.#runtimeDir = makeRuntimeDir(config.stateDir);
     this.#secrets = secrets;
+    this.#secrets.add(config.jupyter.token);
     this.#journal = new Journal({
       writer: events,
       secrets: this.#secrets,

@@ -15,6 +15,8 @@ export interface Gateway {
   readonly isLocal: boolean;
   /** Makes sure that it runs. @throws JupyterError */
   start(): Promise<Endpoint>;
+  /** It does not answer any more: the next start makes a new one. */
+  giveUp(): void;
   /** Called when it has ended by itself, with the cause. */
   onExit: (cause: string) => void;
   stop(): Promise<void>;
@@ -35,6 +37,10 @@ export class ExternalGateway implements Gateway {
     if (!this.#isKnown) await listKernelSpecs(this.#endpoint);
     this.#isKnown = true;
     return this.#endpoint;
+  }
+
+  giveUp(): void {
+    // Nobody here can end it.
   }
 
   async stop(): Promise<void> {}
@@ -87,6 +93,10 @@ export class ChildGateway implements Gateway {
     if (this.#child) return Promise.resolve(this.#child.endpoint);
     this.#starting ??= this.#startAny().finally(() => (this.#starting = undefined));
     return this.#starting;
+  }
+
+  giveUp(): void {
+    this.#child?.process.kill('SIGKILL');
   }
 
   async stop(): Promise<void> {

@@ -2,7 +2,7 @@ import type { Gateway } from './gateway.ts';
 import { Kernel } from './kernel.ts';
 import { textOf } from './messages.ts';
 import { setUpRequest, stateOf } from './python-side.ts';
-import { type Endpoint, JupyterError, listKernelSpecs } from './rest.ts';
+import { type Endpoint, JupyterError, listKernelSpecs, UnreachableError } from './rest.ts';
 
 /** A kernel that has been set up. */
 export interface PreparedKernel {
@@ -41,11 +41,12 @@ export class KernelPool {
   /**
    * A kernel that has run nothing yet.
    * @param name of its specification; undefined takes the server's default
+   * @param directory where one of another language starts: only Python's can be taken elsewhere later
    * @throws JupyterError
    */
-  async take(name: string | undefined): Promise<PreparedKernel> {
+  async take(name: string | undefined, directory: string): Promise<PreparedKernel> {
     const spare = await this.#takeSpare(name);
-    const prepared = spare ?? (await this.#start(name));
+    const prepared = spare ?? (await this.#start(name, directory));
     this.#refill();
     return prepared;
   }
@@ -79,11 +80,18 @@ export class KernelPool {
     return undefined;
   }
 
-  async #start(name: string | undefined): Promise<PreparedKernel> {
+  async #start(name: string | undefined, directory?: string): Promise<PreparedKernel> {
     const { gateway, onLog } = this.#options;
     const endpoint = await gateway.start();
-    const spec = await this.#specName(endpoint, name);
-    const kernel = await Kernel.start({ endpoint, name: spec, isLocal: gateway.isLocal, onProblem: onLog });
+    let kernel: Kernel;
+    try {
+      const spec = await this.#specName(endpoint, name);
+      const { isLocal } = gateway;
+      kernel = await Kernel.start({ endpoint, name: spec, directory, isLocal, onProblem: onLog });
+    } catch (error) {
+      if (error instanceof UnreachableError) gateway.giveUp();
+      throw error;
+    }
     if (this.#isStopped) {
       await kernel.close();
       throw new JupyterError('The server is shutting down.');

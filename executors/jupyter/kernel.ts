@@ -16,6 +16,8 @@ export interface KernelOptions {
   readonly endpoint: Endpoint;
   /** Of the kernel specification, such as `python3`. */
   readonly name: string;
+  /** Where a local kernel starts; absolute. */
+  readonly directory: string | undefined;
   /** Whether its process is on this machine and ours to end. */
   readonly isLocal: boolean;
   readonly onProblem: (text: string) => void;
@@ -96,7 +98,10 @@ export class Kernel {
 
   /** Starts a kernel and waits until it answers. @throws JupyterError */
   static async start(options: KernelOptions): Promise<Kernel> {
-    const kernel = new Kernel(options, await startKernel(options.endpoint, options.name));
+    const { endpoint, name, isLocal, directory } = options;
+    // The root of our own gateway is that of the file system.
+    const path = isLocal ? directory?.replace(/^\/+/, '') : undefined;
+    const kernel = new Kernel(options, await startKernel(endpoint, name, path));
     try {
       await kernel.#ready();
       return kernel;

@@ -19,6 +19,9 @@ export class JupyterError extends Error {
   }
 }
 
+/** There was no answer at all. */
+export class UnreachableError extends JupyterError {}
+
 /** An answer later than this is none; starting a kernel waits for its process. */
 const ANSWER_LIMIT_MS = 15_000;
 
@@ -26,9 +29,14 @@ export function authorization({ token }: Endpoint): Record<string, string> {
   return token === '' ? {} : { authorization: `token ${token}` };
 }
 
-/** Starts a kernel. @returns its id @throws JupyterError */
-export async function startKernel(endpoint: Endpoint, name: string): Promise<string> {
-  const body = await request(endpoint, 'POST', '/api/kernels', JSON.stringify({ name }));
+/**
+ * Starts a kernel.
+ * @param path directory, from the root of the server; undefined leaves it to the server
+ * @returns its id
+ * @throws JupyterError
+ */
+export async function startKernel(endpoint: Endpoint, name: string, path: string | undefined): Promise<string> {
+  const body = await request(endpoint, 'POST', '/api/kernels', JSON.stringify({ name, path }));
   if (isObject(body) && typeof body['id'] === 'string') return body['id'];
   throw new JupyterError(`${endpoint.url} is no Jupyter server: it started a kernel without an id.`);
 }
@@ -66,7 +74,7 @@ async function request(endpoint: Endpoint, method: string, path: string, body?: 
     });
     text = await response.text();
   } catch (error) {
-    throw new JupyterError(
+    throw new UnreachableError(
       `The Jupyter server at ${endpoint.url} does not answer: ${causeOf(error)}.`,
       undefined,
       error,

@@ -95,17 +95,17 @@ export class JupyterService {
         secrets,
         shell: () => shell(name),
         baseEnv: env,
-        startKernel: (spec) => this.#take(spec),
+        startKernel: (spec) => this.#take(spec, shell(name).cwd),
       });
       this.#sessions.set(name, session);
     }
     return session;
   }
 
-  async #take(spec: string | undefined): Promise<PreparedKernel> {
+  async #take(spec: string | undefined, directory: string): Promise<PreparedKernel> {
     if (this.#health.status !== 'ready') this.#health = { status: 'starting' };
     try {
-      const prepared = await this.#pool.take(spec);
+      const prepared = await this.#pool.take(spec, directory);
       this.#health = { status: 'ready' };
       return prepared;
     } catch (error) {

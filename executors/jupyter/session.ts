@@ -12,6 +12,7 @@ import { Environment } from './environment.ts';
 import type { CellEnd, Kernel } from './kernel.ts';
 import { isObject, textOf } from './messages.ts';
 import { enterRequest, stateOf } from './python-side.ts';
+import { JupyterError } from './rest.ts';
 import { answer, type CellReport } from './result.ts';
 import type { PreparedKernel } from './kernel-pool.ts';
 import * as texts from './texts.ts';
@@ -139,7 +140,8 @@ export class KernelSession {
     }
     const notes = [this.#note];
     this.#note = '';
-    notes.push(await this.#follow(prepared));
+    const followMs = Math.min(ENTER_LIMIT_MS, Math.max(0, due - INTERRUPT_GRACE_MS - performance.now()));
+    notes.push((await within(this.#follow(prepared), followMs, context.signal)) ?? '');
     const codes = cellsOf(action);
     const limit = Math.min(
       action.timeout === undefined ? MAX_TIMER_MS : action.timeout * 1000,
@@ -245,7 +247,7 @@ export class KernelSession {
     const prepared = await this.#options.startKernel(this.#options.kernelName);
     if (this.#isClosed) {
       await prepared.kernel.close();
-      throw new Error('The session was closed.');
+      throw new JupyterError('The session was closed while its kernel started.');
     }
     this.#environment.forgetKernel();
     this.#widgets = new Widgets();

@@ -1,4 +1,5 @@
 /** Kernels that die, hang or are cut off: the answer says so in time, and the next cell works. */
+import { existsSync } from 'node:fs';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { cancel, ended, eventsOf, outputOf, post } from '../support/actions.ts';
 import {
@@ -180,10 +181,15 @@ describe('the gateway', () => {
     expect(lines).toEqual(['start', ...Array.from({ length: 4000 }, (_, index) => String(index))]);
   });
 
-  test('survives an emptied runtime directory', async () => {
-    await text('import glob, os, shutil\nfor d in glob.glob(f"/tmp/actiond-{os.getppid()}-*/jupyter/*"): os.remove(d)');
+  test('survives that its directory is removed', async () => {
+    const remove = 'import os, shutil\nfrom ipykernel.connect import get_connection_file\n';
+    const directory = await text(`${remove}d = os.path.dirname(get_connection_file()); shutil.rmtree(d); print(d)`);
+    expect(directory).toMatch(/\/actiond-\d+-\w+\/jupyter$/);
+    expect(existsSync(directory)).toBe(false);
+    expect(await text('print("on")')).toBe('on');
     await text('import os; os._exit(1)');
     expect(await text('print("on")')).toBe('on');
+    expect(await text('print("new")', { session: 'new' })).toBe('new');
   });
 });
 

@@ -1,6 +1,6 @@
 /** Where kernels come from: a gateway of our own, a Jupyter server that is there already, or none at all. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -148,6 +148,37 @@ describe('without Jupyter', () => {
   test('an interpreter that is not there is named', async () => {
     await using server = await TestServer.start(['--jupyter-python', '/nonexistent/python']);
     expect((await runCell(server, '1')).content).toContain('(/nonexistent/python: not found)');
+  });
+});
+
+describe('a kernel of another language', () => {
+  beforeEach(needsJupyter);
+
+  test("runs cells, without what is Python's own", async () => {
+    const directory = mkdtempSync(join(tmpdir(), 'actiond-kernels-'));
+    try {
+      const program = join(import.meta.dirname, '../fixtures/kernels/echo_kernel.py');
+      const spec = {
+        argv: [JUPYTER_PYTHON, program, '-f', '{connection_file}'],
+        display_name: 'Echo',
+        language: 'echo',
+      };
+      mkdirSync(join(directory, 'kernels/echo'), { recursive: true });
+      writeFileSync(join(directory, 'kernels/echo/kernel.json'), JSON.stringify(spec));
+      await using server = await startJupyterServer([], { JUPYTER_PATH: directory });
+      const echo = (code: string, include_extra = false) =>
+        runCell(server, code, { kernel: 'echo', session: 'echo', include_extra });
+      expect((await echo('hello')).content).toBe('echo: hello');
+      expect((await echo('hello', true)).content).toBe(
+        `echo: hello\n[Jupyter current working directory: ${server.workingDir}]\n[Jupyter Python interpreter: echo]`,
+      );
+      const asked = await echo('ask');
+      expect(asked.content).toContain('[The cell asked for input, which nobody can give: it was interrupted.');
+      expect((await echo('on')).content).toBe('echo: on');
+      expect((await runCell(server, 'print("python")')).content).toBe('python');
+    } finally {
+      rmSync(directory, { recursive: true, force: true });
+    }
   });
 });
 

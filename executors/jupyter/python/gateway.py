@@ -48,8 +48,6 @@ def settings(token, runtime_dir):
     config.KernelManager.autorestart = False
     if len(runtime_dir) < LONGEST_SOCKET_DIRECTORY:
         config.KernelManager.transport = "ipc"
-    config.JupyterApp.runtime_dir = runtime_dir
-    config.JupyterApp.config_dir = runtime_dir
     # A limited rate is lost output.
     config.ZMQChannelsWebsocketConnection.limit_rate = False
     config.ZMQChannelsHandler.limit_rate = False
@@ -77,7 +75,7 @@ def announce(port, name):
     os.close(null)
 
 
-def serve_kernel_gateway(config):
+def serve_kernel_gateway(config, directories):
     from kernel_gateway import __version__
     from kernel_gateway.gatewayapp import KernelGatewayApp
     from tornado.httpserver import HTTPServer
@@ -96,7 +94,7 @@ def serve_kernel_gateway(config):
         def load_config_file(self, *args, **kwargs):
             """What the account has configured for its own servers is not for this one."""
 
-    Gateway.launch_instance(argv=[], config=config)
+    Gateway.launch_instance(argv=[], config=config, **directories)
 
 
 def free_port():
@@ -105,7 +103,7 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def serve_jupyter_server(config):
+def serve_jupyter_server(config, directories):
     from jupyter_server import __version__
     from jupyter_server.serverapp import ServerApp
     from tornado.ioloop import IOLoop
@@ -115,7 +113,7 @@ def serve_jupyter_server(config):
         def load_config_file(self, *args, **kwargs):
             """As above."""
 
-    app = Server.instance(config=config)
+    app = Server.instance(config=config, **directories)
     app.initialize(argv=[], find_extensions=False)
     IOLoop.current().add_callback(lambda: announce(app.port, f"jupyter_server {__version__}"))
     app.start()
@@ -182,10 +180,11 @@ def main():
     if not os.access(os.path.expanduser("~"), os.W_OK):
         os.environ["JUPYTER_DATA_DIR"] = given["runtime_dir"]
     config = settings(given["token"], given["runtime_dir"])
+    directories = {"runtime_dir": given["runtime_dir"], "config_dir": given["runtime_dir"]}
     if gateway:
-        serve_kernel_gateway(config)
+        serve_kernel_gateway(config, directories)
     else:
-        serve_jupyter_server(config)
+        serve_jupyter_server(config, directories)
 
 
 if __name__ == "__main__":

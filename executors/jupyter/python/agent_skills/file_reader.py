@@ -1,6 +1,7 @@
 """Documents as text (V0 §6.5). Everything is printed; the libraries are loaded when they are needed."""
 
 import importlib
+import logging
 
 
 def _library(module, package):
@@ -24,6 +25,8 @@ def parse_pdf(file_path):
 
 
 def _pdf_text(path):
+    # What it complains of, and can do without, would stand in the middle of the text.
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)
     reader = _library("pypdf", "pypdf").PdfReader(path)
     return "\n".join(f"@@ Page {number} @@\n{page.extract_text()}\n" for number, page in enumerate(reader.pages, 1))
 
