@@ -184,7 +184,7 @@ describe('the gateway', () => {
   test('survives that its directory is removed', async () => {
     const remove = 'import os, shutil\nfrom ipykernel.connect import get_connection_file\n';
     const directory = await text(`${remove}d = os.path.dirname(get_connection_file()); shutil.rmtree(d); print(d)`);
-    expect(directory).toMatch(/\/actiond-\d+-\w+\/jupyter$/);
+    expect(directory).toMatch(/\/actiond-\d+-\d+-\w+\/jupyter$/);
     expect(existsSync(directory)).toBe(false);
     expect(await text('print("on")')).toBe('on');
     await text('import os; os._exit(1)');
