@@ -142,7 +142,7 @@ export class Tab {
 
   /** Until what was begun has been drawn once. */
   async drawn(deadline: Deadline, limitMs: number): Promise<void> {
-    await deadline.ifWithin(limitMs * 2, this.evaluate(waitForFrames.toString(), { limitMs }));
+    await deadline.ifWithin(limitMs + ANSWER_LIMIT_MS, this.evaluate(waitForFrames.toString(), { limitMs }));
   }
 
   /** Until no navigation is under way, or a limit. */

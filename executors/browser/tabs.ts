@@ -5,6 +5,11 @@ import { MAX_TABS, OPEN_LIMIT_MS } from './limits.ts';
 import { Tab } from './tab.ts';
 import { type Deadline, ifWithin } from './within.ts';
 
+interface Target {
+  readonly targetId: string;
+  readonly browserContextId?: string;
+}
+
 export interface TabsOptions {
   readonly context: BrowserContext;
   readonly cdp: CdpConnection;
@@ -60,6 +65,7 @@ export class Tabs {
   /** Until the tabs that pages have begun to open are there, or a limit. */
   async opened(deadline: Deadline): Promise<void> {
     const endsAt = performance.now() + deadline.left(OPEN_LIMIT_MS);
+    await this.#lookForTargets(deadline);
     const missing = (): string[] => [...this.#targets].filter((target) => !this.#known.has(target));
     while (missing().length > 0 && !deadline.isOver) {
       const left = endsAt - performance.now();
@@ -132,6 +138,19 @@ export class Tabs {
     page.once('close', () => this.#remove(tab));
     onOpen(tab);
     return tab;
+  }
+
+  /** What a page has just opened is in the browser's list before it is told. */
+  async #lookForTargets(deadline: Deadline): Promise<void> {
+    const { cdp } = this.#options;
+    const asked = cdp.send<{ targetInfos: Target[] }>(
+      'Target.getTargets',
+      { filter: [{ type: 'page' }] },
+      cdp.browserSession,
+    );
+    const reply = await deadline.ifWithin(OPEN_LIMIT_MS, asked);
+    for (const { targetId, browserContextId } of reply?.targetInfos ?? [])
+      if (this.#contextId !== undefined && browserContextId === this.#contextId) this.#targets.add(targetId);
   }
 
   #onEvent(method: string, params: Record<string, unknown>): void {

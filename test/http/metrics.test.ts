@@ -56,7 +56,7 @@ test('every family is there from the start, with its kind and its help', async (
 });
 
 test('actions by type and outcome, with their times', async () => {
-  await using server = await TestServer.start();
+  await using server = await TestServer.start(['--no-enable-browser']);
   await post(server, runOf('echo one'));
   await post(server, runOf('false'));
   await post(server, { action: 'read', args: { path: '/etc/hostname' } });
