@@ -10,7 +10,7 @@ const TAGS = ['bare', 'jupyter', 'browser', 'full', 'v0', 'v1'];
 const READ_ONLY = ['--read-only', '--cap-drop=ALL', '--security-opt=no-new-privileges'];
 /** Sees what a page would be served by. */
 const SITE = `mkdir -p /tmp/site && echo '<title>Site</title><h1>It works</h1>' >/tmp/site/index.html
-cd /tmp/site && (python3 -m http.server 0 --bind 127.0.0.1 >/tmp/site.log 2>&1 &)
+cd /tmp/site && (python3 -u -m http.server 0 --bind 127.0.0.1 >/tmp/site.log 2>&1 &)
 until grep -o 'port [0-9]*' /tmp/site.log; do sleep 0.05; done`
   .replaceAll('\n', '; ')
   .replace('; ; ', '; ');
