@@ -1,4 +1,5 @@
 /** The daemon as a process: command line, signals, what it leaves behind, what it tells nobody. */
+import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir, userInfo } from 'node:os';
@@ -317,6 +318,19 @@ describe('secrets', () => {
     await daemon.exited;
     expect(daemon.stdout).not.toMatch(/hid-/);
   });
+});
+
+test('an action that cannot be recorded is told why: only a full disk is called full', async () => {
+  using daemon = start();
+  const url = await daemon.url();
+  expect((await run(url, 'echo before')).content).toBe('before');
+  // No file of this process may grow beyond a byte: a reason that free space does not remove.
+  execFileSync('prlimit', [`--pid=${daemon.pid}`, '--fsize=1:']);
+  const refused = (await run(url, 'echo refused')).content;
+  expect(refused).toMatch(/^The action was not started, because it could not be recorded: .*EFBIG/);
+  expect(refused).not.toMatch(/space/);
+  execFileSync('prlimit', [`--pid=${daemon.pid}`, '--fsize=unlimited:']);
+  await until('it to recover', async () => (await run(url, 'echo after')).content === 'after');
 });
 
 describe('a program that ignores everything and floods', () => {
