@@ -642,7 +642,8 @@ function childEnv(env: Environment): Record<string, string> {
   return child;
 }
 
-function isServerSecret(name: string): boolean {
+/** Whether a variable is the server's own and must not reach the sandbox. */
+export function isServerSecret(name: string): boolean {
   return name.startsWith('ACTIOND_') || name.endsWith('SESSION_API_KEY');
 }
 

@@ -1,4 +1,5 @@
-import { loadConfig } from './config.ts';
+import { isServerSecret, loadConfig } from './config.ts';
+import { eraseVariables } from './sandbox/own-environment.ts';
 import { secretsOf } from './sandbox/secrets.ts';
 import { Server } from './server.ts';
 import { createLogger } from './telemetry/logger.ts';
@@ -15,9 +16,10 @@ async function main(): Promise<void> {
   }
   if (loaded.kind === 'error') fail(2, loaded.message);
   const { config, warnings } = loaded;
+  const unerased = eraseKeys();
   const secrets = secretsOf(config);
   const log = createLogger(config.logLevel, secrets);
-  for (const warning of warnings) log.warn(warning);
+  for (const warning of [...warnings, ...unerased]) log.warn(warning);
   const starting = Server.start(config, log, secrets);
   onSignals(async (signal) => {
     log.info({ signal }, 'stopping');
@@ -34,6 +36,19 @@ async function main(): Promise<void> {
     },
     'serving',
   );
+}
+
+/** @returns warnings */
+function eraseKeys(): string[] {
+  try {
+    eraseVariables(process.env, isServerSecret);
+    return [];
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    return [
+      `The keys stay readable in /proc/${process.pid}/environ for this user's commands (${reason}): start as root with --username.`,
+    ];
+  }
 }
 
 function onSignals(stop: (signal: string) => Promise<void>): void {

@@ -304,6 +304,25 @@ describe('secrets', () => {
     expect(daemon.stdout).toContain('"serving"');
   });
 
+  test("keys are not in the server's own environment, which its user's commands may look into", async () => {
+    using daemon = start([], {
+      SESSION_API_KEY: 's3cret-session-key',
+      ACTIOND_API_KEYS: 's3cret-second-key,s3cret-ké',
+      OH_SESSION_API_KEY: 's3cret-third',
+      ACTIOND_TOKEN: 's3cret-fourth',
+      HARMLESS: 'kept',
+    });
+    const url = await daemon.url();
+    const key = 's3cret-session-key';
+    const seen = await run(url, 'tr "\\0" "\\n" < /proc/$PPID/environ; echo $PPID', { key });
+    expect(seen.content.split('\n')).toEqual(expect.arrayContaining(['HARMLESS=kept', `${daemon.pid}`]));
+    expect(seen.content).not.toMatch(/s3cret|\*\*|API_KEY|ACTIOND_(API|TOKEN)/);
+    for (const pid of [daemon.pid, ...childrenOf(daemon.pid)])
+      expect(readFileSync(`/proc/${pid}/environ`, 'latin1')).not.toMatch(/s3cret/);
+    expect((await run(url, 'echo second', { key: 's3cret-second-key' })).content).toBe('second');
+    expect(daemon.stdout + daemon.stderr).not.toMatch(/environ/);
+  });
+
   test('what a hidden command says is in no log', async () => {
     using daemon = start(['--log-level', 'trace']);
     const url = await daemon.url();
