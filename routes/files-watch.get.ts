@@ -1,4 +1,4 @@
-import type { ServerResponse } from 'node:http';
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { AppError } from '../src/errors.ts';
 import { type WatchEvent, WatchFilesQuery } from '../src/protocol/http.ts';
@@ -29,7 +29,12 @@ async function watchFiles(request: FastifyRequest, reply: FastifyReply, start: F
   const watch = await start(query.data.path);
   reply.hijack();
   const { raw } = reply;
-  raw.writeHead(200, { 'content-type': 'text/event-stream', 'cache-control': 'no-store', 'x-accel-buffering': 'no' });
+  raw.writeHead(200, {
+    ...(reply.getHeaders() as OutgoingHttpHeaders),
+    'content-type': 'text/event-stream',
+    'cache-control': 'no-store',
+    'x-accel-buffering': 'no',
+  });
   raw.flushHeaders();
   const ping = setInterval(() => raw.write(': ping\n\n'), PING_MS);
   raw.once('close', () => {

@@ -34,7 +34,8 @@ export async function openMultipartFile(request: IncomingMessage, name: string):
       else stream.resume();
     });
   });
-  const ended = pipeline(request, form);
+  // A form that breaks must not take the connection along: the answer is owed.
+  const ended = pipeline(request.iterator({ destroyOnReturn: false }), form);
   const found = await Promise.race([file, ended.then(() => undefined, badForm)]);
   if (!found) throw AppError.invalidBody(`body.${name}: expected a part with this name and a filename.`);
   return { filename: fileNameOf(found.given, name), content: contentOf(found.stream, ended) };

@@ -1,7 +1,10 @@
-import type { Socket } from 'node:net';
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
+import { Connections } from './connections.ts';
+import { allowPages } from './cors.ts';
 import { AppError } from './errors.ts';
 import type { Guard } from './guard.ts';
+import { LINGER_LIMITS, type LingerLimits, lingerOn } from './lingering.ts';
+import { answerGarbage, refuseOddRequests } from './refusals.ts';
 import type { Logger } from './telemetry/logger.ts';
 
 export interface AppOptions {
@@ -12,12 +15,17 @@ export interface AppOptions {
   readonly maxBodyBytes: number;
   readonly keepAliveMs: number;
   readonly maxConnections: number;
+  /** A request line and its headers must be here within this time. */
+  readonly headersLimitMs?: number;
+  readonly lingerLimits?: LingerLimits;
   readonly plugins: readonly ((app: FastifyInstance) => void)[];
 }
 
-/** A request line and headers, and a whole request, must be here within these times. */
-const HEADERS_LIMIT_MS = 60_000;
+const HEADERS_LIMIT_MS = 10_000;
+/** A whole request must be here within this time. */
 const REQUEST_LIMIT_MS = 15 * 60_000;
+/** Connections are looked at so many times within the limit for headers: that much later they may be closed. */
+const CHECKS_PER_HEADERS_LIMIT = 4;
 
 /** The HTTP application with all its routes; it does not listen. */
 export function buildApp({
@@ -27,6 +35,8 @@ export function buildApp({
   maxBodyBytes,
   keepAliveMs,
   maxConnections,
+  headersLimitMs = HEADERS_LIMIT_MS,
+  lingerLimits = LINGER_LIMITS,
   plugins,
 }: AppOptions): FastifyInstance {
   const answer = (error: AppError, request: FastifyRequest, reply: FastifyReply): void =>
@@ -42,15 +52,33 @@ export function buildApp({
     routerOptions: { ignoreTrailingSlash: true },
     frameworkErrors: (error, request, reply) => answer(fromFastify(error, maxBodyBytes), request, reply),
     clientErrorHandler: answerGarbage,
-    http: { headersTimeout: HEADERS_LIMIT_MS },
+    http: {
+      headersTimeout: headersLimitMs,
+      connectionsCheckingInterval: headersLimitMs / CHECKS_PER_HEADERS_LIMIT,
+      // Node's own refusal has no body.
+      requireHostHeader: false,
+    },
   });
-  app.server.maxConnections = maxConnections;
+  const connections = new Connections(app.server, maxConnections);
+  lingerOn(app.server, lingerLimits);
+  refuseOddRequests(app.server, lingerLimits);
   // A form or a plain text could come from a page of another site without a preflight request.
   app.removeContentTypeParser('text/plain');
   takeEmptyBodies(app);
-  app.addHook('onRequest', (request, _reply, done) => {
-    guard.check(pathOf(request), request.headers);
+  app.addHook('onRequest', ({ raw, headers }, reply, done) => {
+    connections.begin(raw.socket);
+    reply.raw.once('close', () => connections.end(raw.socket));
+    if (headers.host === undefined && raw.httpVersion === '1.1') throw new AppError('HOST_MISSING');
+    guard.checkSource(headers);
     done();
+  });
+  allowPages(app, guard.allowOrigins);
+  // After that: a preflight has no key, and a page may read why it is refused.
+  app.after(() => {
+    app.addHook('onRequest', (request, _reply, done) => {
+      guard.checkKey(pathOf(request), request.headers);
+      done();
+    });
   });
   app.setErrorHandler((error: FastifyError, request, reply) =>
     answer(fromFastify(error, maxBodyBytes), request, reply),
@@ -68,31 +96,6 @@ function takeEmptyBodies(app: FastifyInstance): void {
     if (body.trim() === '') done(null, undefined);
     else void parse(request, body, done);
   });
-}
-
-/** What is no HTTP has no reply object; the connection ends with the answer. */
-function answerGarbage(error: Error & { readonly code?: string }, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
-    socket.destroy();
-    return;
-  }
-  const isTooLarge = error.code === 'HPE_HEADER_OVERFLOW';
-  const isLate = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
-  const status = isTooLarge
-    ? '431 Request Header Fields Too Large'
-    : isLate
-      ? '408 Request Timeout'
-      : '400 Bad Request';
-  const detail = isTooLarge
-    ? 'The headers are too large.'
-    : isLate
-      ? 'The request took too long.'
-      : 'This is no valid HTTP request.';
-  const body = JSON.stringify({ detail });
-  const length = Buffer.byteLength(body);
-  socket.end(
-    `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${length}\r\nconnection: close\r\n\r\n${body}`,
-  );
 }
 
 function pathOf({ url }: FastifyRequest): string {

@@ -30,9 +30,23 @@ export class Guard {
     this.#digests = options.apiKeys.map(digest);
   }
 
+  /** Origins of web pages that may call, beside the server's own; in lower case. */
+  get allowOrigins(): readonly string[] {
+    return this.#options.allowOrigins;
+  }
+
   check(path: string, headers: IncomingHttpHeaders): void {
+    this.checkSource(headers);
+    this.checkKey(path, headers);
+  }
+
+  /** Whether a program, or a page that may, sends it to this server. */
+  checkSource(headers: IncomingHttpHeaders): void {
     this.#checkHost(headers.host);
     this.#checkOrigin(headers);
+  }
+
+  checkKey(path: string, headers: IncomingHttpHeaders): void {
     if (OPEN_PATHS.has(path) || SELF_CHECKED_PATHS.has(path)) return;
     if (!this.hasValidKey(headers)) throw new AppError('AUTH_INVALID_KEY');
   }
