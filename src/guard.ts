@@ -91,9 +91,12 @@ export class Guard {
   }
 }
 
+/** A key beyond ASCII comes as UTF-8, or as Latin-1 from clients that know no better; Node reads every byte as one character. */
 function keysIn(headers: IncomingHttpHeaders): string[] {
-  const bearer = /^Bearer\s+(\S+)\s*$/i.exec(headers.authorization ?? '')?.[1];
-  return [headers['x-session-api-key'], bearer].filter((key) => typeof key === 'string' && key !== '') as string[];
+  const bearer = /^Bearer[ \t]+(.+?)[ \t]*$/i.exec(headers.authorization ?? '')?.[1];
+  return [headers['x-session-api-key'], bearer].flatMap((key) =>
+    typeof key === 'string' && key !== '' ? [key, Buffer.from(key, 'latin1').toString()] : [],
+  );
 }
 
 function digest(text: string): Buffer {

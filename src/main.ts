@@ -69,13 +69,23 @@ function onSignals(stop: (signal: string) => Promise<void>): void {
 }
 
 function startFailure(error: unknown, host: string, port: number): string {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined;
-  if (code === 'EADDRINUSE')
-    return `port ${port} on ${host} is already in use: stop what uses it or choose another port`;
-  if (code === 'EACCES') return `port ${port} on ${host} may not be opened by this user: choose one above 1023`;
-  if (code === 'EADDRNOTAVAIL') return `--host ${host} is no address of this machine`;
-  return error instanceof Error ? error.message : String(error);
+  if (!(error instanceof Error)) return String(error);
+  const { code, syscall } = error as NodeJS.ErrnoException;
+  if (syscall === 'getaddrinfo') return `--host ${host} is no name that can be looked up (${code}): ${HOST_REMEDY}`;
+  if (syscall !== 'listen') return error.message;
+  switch (code) {
+    case 'EADDRINUSE':
+      return `port ${port} on ${host} is already in use: stop what uses it or choose another port`;
+    case 'EACCES':
+      return `port ${port} on ${host} may not be opened by this user: choose one above 1023`;
+    case 'EADDRNOTAVAIL':
+      return `--host ${host} is no address of this machine: ${HOST_REMEDY}`;
+    default:
+      return `--host ${host} cannot be listened on (${error.message}): ${HOST_REMEDY}`;
+  }
 }
+
+const HOST_REMEDY = 'choose one, such as 127.0.0.1, or 0.0.0.0 for all of them';
 
 function fail(code: number, message: string): never {
   process.stderr.write(`actiond: ${message}\n`);

@@ -35,7 +35,14 @@ import { unavailableText } from './dispatch/unavailable.ts';
 import { EventLog } from './events/event-log.ts';
 import { Guard, isLoopbackAddress } from './guard.ts';
 import type { ReadyReply, ServerInfoReply } from './protocol/http.ts';
-import { type Account, makeDirectory, ownAccount, prepareWorkingDirectory, provideAccount } from './sandbox/account.ts';
+import {
+  type Account,
+  DirectoryError,
+  makeDirectory,
+  ownAccount,
+  prepareWorkingDirectory,
+  provideAccount,
+} from './sandbox/account.ts';
 import { childEnvironment } from './sandbox/child-env.ts';
 import { probeSandbox, type SandboxFacts, systemFacts } from './sandbox/probe.ts';
 import { createFileAccess, type FileAccess } from './sandbox/file-access.ts';
@@ -155,21 +162,25 @@ export class Server {
     const { username, userId } = config;
     const isSwitching = username !== undefined && config.v0.suToUser;
     const account = isSwitching ? await provideAccount({ username, userId }, warn) : ownAccount();
-    await makeDirectory(config.workingDir);
+    await naming('--working-dir', config.workingDir, makeDirectory(config.workingDir));
+    const logDir = join(config.stateDir, 'events');
+    // The log is nobody else's; beside it lie output files that the sandbox's user may open.
+    await naming('--state-dir', config.stateDir, makeDirectory(logDir, 0o700));
     const isSwitched = account.uid !== process.getuid?.();
     if (isSwitched) await prepareWorkingDirectory(config.workingDir, account, config.v0.sandboxGroup, warn);
     const access = await createFileAccess(isSwitched ? account : undefined, config.confine);
     // What the start itself drops is in the extent that `started` tells.
     let recordTrim: ((oldest: number) => void) | undefined;
-    const events = await EventLog.open({
+    const opened = EventLog.open({
       ...config.log,
-      directory: join(config.stateDir, 'events'),
+      directory: logDir,
       onProblem: (text, error) => log.error({ err: error }, text),
       onTrim: ({ oldest }) => {
         log.info({ oldest }, 'event log trimmed');
         recordTrim?.(oldest);
       },
     });
+    const events = await naming('--state-dir', config.stateDir, opened);
     const server = new Server(config, log, secrets, account, access, events);
     recordTrim = (oldest) => server.#journal.note('trimmed', { oldest });
     try {
@@ -369,6 +380,19 @@ function bashOptions(
     workingDir: config.workingDir,
     maxSessions: config.limits.maxSessions,
   };
+}
+
+/** Says which flag a directory came from that cannot be used. An error that is not the system's says by itself what to do. */
+async function naming<T>(flag: string, directory: string, work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    const isSystems = error instanceof DirectoryError || (error instanceof Error && 'code' in error);
+    if (!isSystems) throw error;
+    throw new Error(`${flag} ${directory}: ${error.message}; choose a directory that this user may make and write`, {
+      cause: error,
+    });
+  }
 }
 
 async function loadOpenApi(): Promise<object> {

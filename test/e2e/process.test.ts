@@ -75,6 +75,7 @@ describe('command line', () => {
     { args: ['0', '--max-sessions', 'many'], names: '--max-sessions' },
     { args: ['0', '--max-body-bytes=-1'], names: '--max-body-bytes' },
     { args: ['0', '--log-level', 'loud'], names: '--log-level' },
+    { args: ['0', '--host', '999.1.1.1'], names: '--host' },
     { args: ['0', '--multi-command', 'perhaps'], names: '--multi-command' },
     { args: ['0', '--plugins', 'nonsense'], names: 'nonsense' },
   ])('$args: exit 2 and one line that names it', async ({ args, names }) => {
@@ -90,6 +91,33 @@ describe('command line', () => {
     expect((await daemon.exited).code).toBe(2);
     expect(daemon.stderr).toMatch(/^actiond: [^\n]*NO_CHANGE_TIMEOUT_SECONDS[^\n]*\n$/);
   });
+
+  test.each([
+    ['--state-dir', '/proc/x'],
+    ['--state-dir', '/proc'],
+    ['--state-dir', '/etc/passwd'],
+    ['--state-dir', '/dev/null/x'],
+    ['--working-dir', '/etc/passwd'],
+    ['--working-dir', '/proc/x'],
+    ['--working-dir', '/dev/null/x'],
+  ])('%s %s: exit 1 and one line that names both and says what to do', async (flag, path) => {
+    using daemon = start([flag, path]);
+    expect((await daemon.exited).code).toBe(1);
+    expect(daemon.stdout).toBe('');
+    expect(daemon.stderr).toMatch(/^actiond: [^\n]+; choose a directory that this user may make and write\n$/);
+    expect(daemon.stderr).toContain(`${flag} ${path}: `);
+    expect(readdirSync(tmpdir()).filter((name) => name.startsWith(`actiond-${daemon.pid}-`))).toEqual([]);
+  });
+
+  test.each(['192.0.2.1', 'no-such-name.invalid', '2001:db8::1'])(
+    '--host %s: exit 1 and one line that names it and says what to do',
+    async (host) => {
+      using daemon = start(['--host', host], { SESSION_API_KEY: 'some-key' });
+      expect((await daemon.exited).code).toBe(1);
+      expect(daemon.stderr).toMatch(/^actiond: [^\n]+: choose one, such as 127\.0\.0\.1[^\n]*\n$/);
+      expect(daemon.stderr).toContain(`--host ${host} `);
+    },
+  );
 
   test('a port that is taken: exit 1, a plain message, nothing left', async () => {
     const taken = createServer();

@@ -241,6 +241,29 @@ describe('keys', () => {
   });
 });
 
+test('a key beyond ASCII: in UTF-8, as Latin-1, as a bearer, in a query', async () => {
+  const key = 'schlüssel-à-clé';
+  await using server = await TestServer.start([], { SESSION_API_KEY: key, ACTIOND_API_KEYS: 'plain,ключ' });
+  const statusOf = async (header: string, value: Buffer): Promise<string> => {
+    using connection = await RawConnection.open(server.url);
+    await connection.send(
+      `GET /sessions HTTP/1.1\r\nhost: localhost\r\n${header}${value.toString('latin1')}\r\n\r\n`,
+      'latin1',
+    );
+    await until('the answer', () => connection.received.includes('}'));
+    return connection.received.slice(9, 12);
+  };
+  for (const header of ['x-session-api-key: ', 'authorization: Bearer ']) {
+    for (const value of [key, 'plain', 'ключ']) expect(await statusOf(header, Buffer.from(value))).toBe('200');
+    expect(await statusOf(header, Buffer.from(key, 'latin1'))).toBe('200');
+    for (const value of [key.slice(1), 'schlussel-a-cle', 'plaiñ']) {
+      expect(await statusOf(header, Buffer.from(value))).toBe('403');
+      expect(await statusOf(header, Buffer.from(value, 'latin1'))).toBe('403');
+    }
+  }
+  expect((await server.request('GET', `/events?session_api_key=${encodeURIComponent(key)}`)).status).toBe(200);
+});
+
 describe('web pages', () => {
   let server: TestServer;
   beforeAll(async () => {
