@@ -59,14 +59,14 @@ export function buildApp({
       requireHostHeader: false,
     },
   });
-  const connections = new Connections(app.server, maxConnections);
+  const connections = new Connections(app.server, maxConnections, headersLimitMs);
   lingerOn(app.server, lingerLimits);
   refuseOddRequests(app.server, lingerLimits);
   // A form or a plain text could come from a page of another site without a preflight request.
   app.removeContentTypeParser('text/plain');
   takeEmptyBodies(app);
   app.addHook('onRequest', ({ raw, headers }, reply, done) => {
-    connections.begin(raw.socket);
+    connections.begin(raw);
     reply.raw.once('close', () => connections.end(raw.socket));
     if (headers.host === undefined && raw.httpVersion === '1.1') throw new AppError('HOST_MISSING');
     guard.checkSource(headers);

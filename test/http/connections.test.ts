@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { describe, expect, test } from 'vitest';
 import { WebSocket } from 'ws';
 import { TestApp } from '../support/app.ts';
-import { RawConnection } from '../support/http.ts';
+import { RawConnection, rawRequest } from '../support/http.ts';
 import { TestServer } from '../support/server.ts';
 import { until } from '../support/wait.ts';
 
@@ -87,11 +87,34 @@ describe('--max-connections', () => {
     expect([isStreamOver, sse.isClosed, working.isClosed]).toEqual([false, false, false]);
     stream.close();
     await until('room again', async () => {
-      const reply = await server.request('PUT', `/files${server.workingDir}/go`).catch(() => undefined);
+      const wanted = { method: 'PUT', path: `/files${server.workingDir}/go` };
+      const reply = await rawRequest(server.url, wanted).catch(() => undefined);
       return reply?.status === 201;
     });
     await until('the answer of the action', () => working.received.includes('"content":"done"'));
   });
+});
+
+test('bodies that hardly come make room, once they had their time; one that comes does not', async () => {
+  await using app = await TestApp.start({ maxConnections: LIMIT, headersLimitMs: 300, maxBodyBytes: 2 ** 30 });
+  const head = `POST /echo HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${2 ** 29}\r\nexpect: 100-continue\r\n\r\n`;
+  const slow = await open(app.url, LIMIT - 1);
+  using fast = await RawConnection.open(app.url);
+  try {
+    for (const connection of [fast, ...slow]) {
+      await connection.send(head);
+      await until('it to be taken', () => connection.received.includes('100 Continue'));
+    }
+    // Until then newcomers are turned away.
+    await until('room', async () => {
+      await fast.send(' '.repeat(100_000));
+      const reply = await fetch(`${app.url}/health`, { headers: { connection: 'close' } }).catch(() => undefined);
+      return reply?.status === 200;
+    });
+    expect([fast.isClosed, openCount(slow)]).toEqual([false, LIMIT - 2]);
+  } finally {
+    dispose(slow);
+  }
 });
 
 describe('a request whose header does not come', () => {
