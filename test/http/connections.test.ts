@@ -108,7 +108,7 @@ test('bodies that hardly come make room, once they had their time; one that come
     // Until then newcomers are turned away.
     await until('room', async () => {
       await fast.send(' '.repeat(100_000));
-      const reply = await fetch(`${app.url}/health`, { headers: { connection: 'close' } }).catch(() => undefined);
+      const reply = await rawRequest(app.url, { path: '/health' }).catch(() => undefined);
       return reply?.status === 200;
     });
     expect([fast.isClosed, openCount(slow)]).toEqual([false, LIMIT - 2]);
