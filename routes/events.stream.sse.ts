@@ -1,4 +1,4 @@
-import type { ServerResponse } from 'node:http';
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { FastifyReply } from 'fastify';
 import { type ControlFrame, type Sink, Subscription, type SubscriptionRequest } from '../src/events/subscription.ts';
 import type { StoredEvent } from '../src/events/types.ts';
@@ -18,14 +18,18 @@ const KEEP_ALIVE_MS = 20_000;
 /** A response of Server-Sent Events: `id` is the seq, `event` the kind, `data` the JSON; frames that are no events have no id. */
 export class SsePeer implements Peer, Sink {
   readonly #response: ServerResponse;
+  readonly #headers: OutgoingHttpHeaders;
   readonly #streams: EventStreams;
   readonly #request: SubscriptionRequest;
   readonly #outlet: Outlet;
   readonly #gone = new AbortController();
   #subscription: Subscription | undefined;
 
-  constructor({ raw, request: { raw: incoming } }: FastifyReply, streams: EventStreams, request: SubscriptionRequest) {
+  constructor(reply: FastifyReply, streams: EventStreams, request: SubscriptionRequest) {
+    const { raw } = reply;
+    const { raw: incoming } = reply.request;
     this.#response = raw;
+    this.#headers = { ...(reply.getHeaders() as OutgoingHttpHeaders), ...HEADERS };
     this.#streams = streams;
     this.#request = request;
     this.#outlet = new Outlet(incoming.socket, raw);
@@ -37,7 +41,7 @@ export class SsePeer implements Peer, Sink {
     const { feed, options } = this.#streams;
     this.#response.once('close', () => this.#end());
     this.#response.on('error', () => this.cut());
-    this.#response.writeHead(200, HEADERS);
+    this.#response.writeHead(200, this.#headers);
     this.#streams.add(this);
     this.#subscription = new Subscription(feed, this.#request, this, this.#gone.signal, options);
     void this.#streams.follow(this.#subscription).then((end) => {

@@ -40,7 +40,8 @@ async function putFile(request: FastifyRequest, reply: FastifyReply, store: File
   const check = (current: StoredFile | undefined): void => checkConditions(request, current);
   const { info, isNew } = await store(
     { path: pathInAddress(request), mode: query.data.mode, check },
-    request.raw as AsyncIterable<Uint8Array>,
+    // A store that fails must not take the connection along: the answer is owed.
+    request.raw.iterator({ destroyOnReturn: false }),
   );
   const { path, size, etag } = info;
   return reply

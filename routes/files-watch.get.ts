@@ -1,3 +1,4 @@
+import type { OutgoingHttpHeaders } from 'node:http';
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import type { WebSocket } from 'ws';
 import { AppError } from '../src/errors.ts';
@@ -50,7 +51,7 @@ async function begin(request: FastifyRequest, watches: Watches, guard: Guard): P
 
 function serveStream(request: FastifyRequest, reply: FastifyReply, watches: Watches): FastifyReply {
   void reply.hijack();
-  watches.serve(request, streamLine(reply.raw));
+  watches.serve(request, streamLine(reply.raw, reply.getHeaders() as OutgoingHttpHeaders));
   return reply;
 }
 

@@ -1,4 +1,4 @@
-import type { ServerResponse } from 'node:http';
+import type { OutgoingHttpHeaders, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import type { WebSocket } from 'ws';
 import type { WatchEvent } from '../src/protocol/http.ts';
@@ -22,10 +22,14 @@ export interface Line {
   end(): void;
 }
 
-/** Server-Sent Events: `event` is the kind, `data` the JSON. */
-export function streamLine(response: ServerResponse): Line {
+/**
+ * Server-Sent Events: `event` is the kind, `data` the JSON.
+ * @param headers beside those of the stream
+ */
+export function streamLine(response: ServerResponse, headers: OutgoingHttpHeaders): Line {
   response.on('error', () => response.destroy());
   response.writeHead(200, {
+    ...headers,
     'content-type': 'text/event-stream',
     'cache-control': 'no-store',
     'x-accel-buffering': 'no',

@@ -1,8 +1,11 @@
-import type { Socket } from 'node:net';
 import Fastify, { type FastifyError, type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { watchBody } from './body-idle.ts';
+import { Connections } from './connections.ts';
+import { allowPages } from './cors.ts';
 import { AppError } from './errors.ts';
 import type { Guard } from './guard.ts';
+import { LINGER_LIMITS, type LingerLimits, lingerOn } from './lingering.ts';
+import { answerGarbage, answerLate, refuseOddRequests } from './refusals.ts';
 import type { Logger } from './telemetry/logger.ts';
 
 export interface AppOptions {
@@ -15,11 +18,15 @@ export interface AppOptions {
   /** How long a request's body may stand still. */
   readonly bodyIdleMs: number;
   readonly maxConnections: number;
+  /** A request line and its headers must be here within this time. */
+  readonly headersLimitMs?: number;
+  readonly lingerLimits?: LingerLimits;
   readonly plugins: readonly ((app: FastifyInstance) => void)[];
 }
 
-/** A request line and headers must be here within this time. */
-const HEADERS_LIMIT_MS = 60_000;
+const HEADERS_LIMIT_MS = 10_000;
+/** Connections are looked at so many times within the limit for headers: that much later they may be closed. */
+const CHECKS_PER_HEADERS_LIMIT = 4;
 
 /** The HTTP application with all its routes; it does not listen. */
 export function buildApp({
@@ -30,6 +37,8 @@ export function buildApp({
   keepAliveMs,
   bodyIdleMs,
   maxConnections,
+  headersLimitMs = HEADERS_LIMIT_MS,
+  lingerLimits = LINGER_LIMITS,
   plugins,
 }: AppOptions): FastifyInstance {
   const answer = (error: AppError, request: FastifyRequest, reply: FastifyReply): void =>
@@ -46,16 +55,34 @@ export function buildApp({
     routerOptions: { ignoreTrailingSlash: true },
     frameworkErrors: (error, request, reply) => answer(fromFastify(error, maxBodyBytes), request, reply),
     clientErrorHandler: answerGarbage,
-    http: { headersTimeout: HEADERS_LIMIT_MS },
+    http: {
+      headersTimeout: headersLimitMs,
+      connectionsCheckingInterval: headersLimitMs / CHECKS_PER_HEADERS_LIMIT,
+      // Node's own refusal has no body.
+      requireHostHeader: false,
+    },
   });
-  app.server.maxConnections = maxConnections;
+  const connections = new Connections(app.server, maxConnections, headersLimitMs);
+  lingerOn(app.server, lingerLimits);
+  refuseOddRequests(app.server, lingerLimits);
   // A form or a plain text could come from a page of another site without a preflight request.
   app.removeContentTypeParser('text/plain');
   takeEmptyBodies(app);
-  app.addHook('onRequest', (request, _reply, done) => {
-    watchBody(request.raw, bodyIdleMs, () => answerLate(request.raw.socket));
-    guard.check(pathOf(request), request.headers);
+  app.addHook('onRequest', ({ raw, headers }, reply, done) => {
+    connections.begin(raw);
+    reply.raw.once('close', () => connections.end(raw.socket));
+    watchBody(raw, bodyIdleMs, () => answerLate(raw.socket));
+    if (headers.host === undefined && raw.httpVersion === '1.1') throw new AppError('HOST_MISSING');
+    guard.checkSource(headers);
     done();
+  });
+  allowPages(app, guard.allowOrigins);
+  // After that: a preflight has no key, and a page may read why it is refused.
+  app.after(() => {
+    app.addHook('onRequest', (request, _reply, done) => {
+      guard.checkKey(pathOf(request), request.headers);
+      done();
+    });
   });
   app.setErrorHandler((error: FastifyError, request, reply) =>
     answer(fromFastify(error, maxBodyBytes), request, reply),
@@ -73,39 +100,6 @@ function takeEmptyBodies(app: FastifyInstance): void {
     if (body.trim() === '') done(null, undefined);
     else void parse(request, body, done);
   });
-}
-
-/** What is no HTTP has no reply object; the connection ends with the answer. */
-function answerGarbage(error: Error & { readonly code?: string }, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
-    socket.destroy();
-    return;
-  }
-  const isTooLarge = error.code === 'HPE_HEADER_OVERFLOW';
-  const isLate = error.code === 'ERR_HTTP_REQUEST_TIMEOUT';
-  const status = isTooLarge
-    ? '431 Request Header Fields Too Large'
-    : isLate
-      ? '408 Request Timeout'
-      : '400 Bad Request';
-  const detail = isTooLarge
-    ? 'The headers are too large.'
-    : isLate
-      ? 'The request took too long.'
-      : 'This is no valid HTTP request.';
-  socket.end(lastAnswer(status, detail));
-}
-
-/** Nothing more comes from this client; a route that waits for it sees a body that breaks off. */
-function answerLate(socket: Socket): void {
-  socket.write(lastAnswer('408 Request Timeout', 'The body of the request stopped coming; send it again.'));
-  socket.destroySoon();
-}
-
-function lastAnswer(status: string, detail: string): string {
-  const body = JSON.stringify({ detail });
-  const length = Buffer.byteLength(body);
-  return `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${length}\r\nconnection: close\r\n\r\n${body}`;
 }
 
 function pathOf({ url }: FastifyRequest): string {

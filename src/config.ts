@@ -1,3 +1,4 @@
+import { isIP } from 'node:net';
 import { tmpdir } from 'node:os';
 import { isAbsolute, join, resolve } from 'node:path';
 import * as z from 'zod';
@@ -102,6 +103,15 @@ function choice<const Words extends readonly string[]>(words: Words) {
 
 function matching(expectation: string, pattern: RegExp) {
   return parsed(expectation, (text) => (pattern.test(text) ? text : undefined));
+}
+
+/** Names are looked up when the server listens; what looks like an address must be one. */
+function hostName() {
+  return parsed('an IP address or host name', (text) => {
+    if (!/^[\w.:%-]+$/.test(text)) return undefined;
+    const isAddress = /^[\d.]+$/.test(text) || text.includes(':');
+    return isAddress && isIP(text) === 0 ? undefined : text;
+  });
 }
 
 function absolutePath() {
@@ -226,7 +236,7 @@ const V0Schema = z
 const ConfigSchema = z
   .strictObject({
     port: integer(0, 65_535),
-    host: matching('an IP address or host name', /^[\w.:%-]+$/),
+    host: hostName(),
     workingDir: absolutePath(),
     stateDir: absolutePath(),
     plugins: z.array(builtinPlugin()).readonly(),
@@ -748,7 +758,9 @@ function withDebugLevel(env: Environment): Environment {
 
 /** By port, because two servers must not write one log. */
 function defaultStateDir(port: string, env: Environment): string {
-  const name = Number(port) === 0 ? 'any' : port;
+  const number = Number(port);
+  // However it is written: one port has one directory.
+  const name = number === 0 ? 'any' : Number.isNaN(number) ? port : String(number);
   const xdg = env['XDG_STATE_HOME'] ?? '';
   if (isAbsolute(xdg)) return join(xdg, 'actiond', name);
   const home = env['HOME'] ?? '';
@@ -759,17 +771,33 @@ function defaultStateDir(port: string, env: Environment): string {
 /** Keys come from the environment only: arguments are visible to every user of the machine. */
 function apiKeys(env: Environment): string[] {
   const keys = [
-    ...keysIn('SESSION_API_KEY', [env['SESSION_API_KEY'] ?? '']),
-    ...keysIn('ACTIOND_API_KEYS', (env['ACTIOND_API_KEYS'] ?? '').split(',')),
+    ...keysIn('SESSION_API_KEY', env, (text) => [text]),
+    ...keysIn('ACTIOND_API_KEYS', env, (text) => text.split(',')),
   ];
   return [...new Set(keys)];
 }
 
-/** Outer blanks are dropped, because no header can carry them. A variable of blanks only must not open the server. */
-function keysIn(name: string, texts: readonly string[]): string[] {
-  const keys = texts.map((text) => text.trim()).filter((text) => text !== '');
-  if (keys.length > 0 || texts.every((text) => text === '')) return keys;
-  throw new UsageError(`${name}: expected a key, got only blanks; unset it to run without a key`);
+/** Outer blanks are dropped, because no header can carry them. A variable without a key in it must not open the server. */
+function keysIn(name: string, env: Environment, split: (text: string) => string[]): string[] {
+  const text = env[name] ?? '';
+  if (text === '') return [];
+  const keys = split(text)
+    .map((key) => key.replace(/^[ \t\r\n]+|[ \t\r\n]+$/g, ''))
+    .filter((key) => key !== '');
+  if (keys.length === 0) throw new UsageError(`${name}: expected a key, got none; unset it to run without a key`);
+  for (const key of keys) {
+    const problem = problemOfKey(key);
+    if (problem !== undefined)
+      throw new UsageError(`${name}: ${problem}, so that no request could carry the key; choose another`);
+  }
+  return keys;
+}
+
+function problemOfKey(key: string): string | undefined {
+  // oxlint-disable-next-line no-control-regex -- they are what is looked for
+  if (/[\u0000-\u001f\u007f]/.test(key)) return 'there is a control character within it';
+  // What stands for bytes that are no UTF-8.
+  return key.includes('\ufffd') ? 'it is not valid UTF-8' : undefined;
 }
 
 /** What shells inherit: our environment without our secrets, and without what `npm start` adds. */
@@ -783,7 +811,8 @@ function childEnv(env: Environment): Record<string, string> {
   return child;
 }
 
-function isServerSecret(name: string): boolean {
+/** Whether a variable is the server's own and must not reach the sandbox. */
+export function isServerSecret(name: string): boolean {
   return name.startsWith('ACTIOND_') || name.endsWith('SESSION_API_KEY');
 }
 

@@ -11,6 +11,7 @@ interface ErrorSpec {
 export const ERRORS = {
   AUTH_INVALID_KEY: { status: 403, retryable: false, detail: 'Invalid API Key' },
   ORIGIN_FORBIDDEN: { status: 403, retryable: false, detail: 'Requests from this origin are not allowed' },
+  HOST_MISSING: { status: 400, retryable: false, detail: 'Every HTTP/1.1 request needs a Host header' },
   HOST_FORBIDDEN: { status: 403, retryable: false, detail: 'This Host header is not allowed' },
   ROUTE_NOT_FOUND: { status: 404, retryable: false, detail: 'Not Found' },
   SESSION_NOT_FOUND: { status: 404, retryable: false, detail: 'There is no such session; GET /sessions lists them' },

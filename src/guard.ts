@@ -30,9 +30,23 @@ export class Guard {
     this.#digests = options.apiKeys.map(digest);
   }
 
+  /** Origins of web pages that may call, beside the server's own; in lower case. */
+  get allowOrigins(): readonly string[] {
+    return this.#options.allowOrigins;
+  }
+
   check(path: string, headers: IncomingHttpHeaders): void {
+    this.checkSource(headers);
+    this.checkKey(path, headers);
+  }
+
+  /** Whether a program, or a page that may, sends it to this server. */
+  checkSource(headers: IncomingHttpHeaders): void {
     this.#checkHost(headers.host);
     this.#checkOrigin(headers);
+  }
+
+  checkKey(path: string, headers: IncomingHttpHeaders): void {
     if (OPEN_PATHS.has(path) || SELF_CHECKED_PATHS.has(path)) return;
     if (!this.hasValidKey(headers)) throw new AppError('AUTH_INVALID_KEY');
   }
@@ -77,9 +91,12 @@ export class Guard {
   }
 }
 
+/** A key beyond ASCII comes as UTF-8, or as Latin-1 from clients that know no better; Node reads every byte as one character. */
 function keysIn(headers: IncomingHttpHeaders): string[] {
-  const bearer = /^Bearer\s+(\S+)\s*$/i.exec(headers.authorization ?? '')?.[1];
-  return [headers['x-session-api-key'], bearer].filter((key) => typeof key === 'string' && key !== '') as string[];
+  const bearer = /^Bearer[ \t]+(.+?)[ \t]*$/i.exec(headers.authorization ?? '')?.[1];
+  return [headers['x-session-api-key'], bearer].flatMap((key) =>
+    typeof key === 'string' && key !== '' ? [key, Buffer.from(key, 'latin1').toString()] : [],
+  );
 }
 
 function digest(text: string): Buffer {

@@ -1,4 +1,5 @@
-import { loadConfig } from './config.ts';
+import { isServerSecret, loadConfig } from './config.ts';
+import { eraseVariables } from './sandbox/own-environment.ts';
 import { secretsOf } from './sandbox/secrets.ts';
 import { Server } from './server.ts';
 import { createLogger } from './telemetry/logger.ts';
@@ -15,9 +16,10 @@ async function main(): Promise<void> {
   }
   if (loaded.kind === 'error') fail(2, loaded.message);
   const { config, warnings } = loaded;
+  const unerased = eraseKeys();
   const secrets = secretsOf(config);
   const log = createLogger(config.logLevel, secrets);
-  for (const warning of warnings) log.warn(warning);
+  for (const warning of [...warnings, ...unerased]) log.warn(warning);
   const starting = Server.start(config, log, secrets);
   onSignals(async (signal) => {
     log.info({ signal }, 'stopping');
@@ -34,6 +36,19 @@ async function main(): Promise<void> {
     },
     'serving',
   );
+}
+
+/** @returns warnings */
+function eraseKeys(): string[] {
+  try {
+    eraseVariables(process.env, isServerSecret);
+    return [];
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    return [
+      `The keys stay readable in /proc/${process.pid}/environ for this user's commands (${reason}): start as root with --username.`,
+    ];
+  }
 }
 
 function onSignals(stop: (signal: string) => Promise<void>): void {
@@ -54,13 +69,23 @@ function onSignals(stop: (signal: string) => Promise<void>): void {
 }
 
 function startFailure(error: unknown, host: string, port: number): string {
-  const code = error instanceof Error && 'code' in error ? error.code : undefined;
-  if (code === 'EADDRINUSE')
-    return `port ${port} on ${host} is already in use: stop what uses it or choose another port`;
-  if (code === 'EACCES') return `port ${port} on ${host} may not be opened by this user: choose one above 1023`;
-  if (code === 'EADDRNOTAVAIL') return `--host ${host} is no address of this machine`;
-  return error instanceof Error ? error.message : String(error);
+  if (!(error instanceof Error)) return String(error);
+  const { code, syscall } = error as NodeJS.ErrnoException;
+  if (syscall === 'getaddrinfo') return `--host ${host} is no name that can be looked up (${code}): ${HOST_REMEDY}`;
+  if (syscall !== 'listen') return error.message;
+  switch (code) {
+    case 'EADDRINUSE':
+      return `port ${port} on ${host} is already in use: stop what uses it or choose another port`;
+    case 'EACCES':
+      return `port ${port} on ${host} may not be opened by this user: choose one above 1023`;
+    case 'EADDRNOTAVAIL':
+      return `--host ${host} is no address of this machine: ${HOST_REMEDY}`;
+    default:
+      return `--host ${host} cannot be listened on (${error.message}): ${HOST_REMEDY}`;
+  }
 }
+
+const HOST_REMEDY = 'choose one, such as 127.0.0.1, or 0.0.0.0 for all of them';
 
 function fail(code: number, message: string): never {
   process.stderr.write(`actiond: ${message}\n`);

@@ -48,7 +48,14 @@ import { Guard, isLoopbackAddress } from './guard.ts';
 import type { ActionSchema } from './protocol/actions.ts';
 import type { ReadyReply, ServerInfoReply } from './protocol/http.ts';
 import { MAX_CONTENT_CODE_POINTS } from './protocol/observations.ts';
-import { type Account, makeDirectory, ownAccount, prepareWorkingDirectory, provideAccount } from './sandbox/account.ts';
+import {
+  type Account,
+  DirectoryError,
+  makeDirectory,
+  ownAccount,
+  prepareWorkingDirectory,
+  provideAccount,
+} from './sandbox/account.ts';
 import { childEnvironment } from './sandbox/child-env.ts';
 import { probeSandbox, type SandboxFacts, systemFacts } from './sandbox/probe.ts';
 import { createFileAccess, type FileAccess } from './sandbox/file-access.ts';
@@ -185,21 +192,25 @@ export class Server {
     const { username, userId } = config;
     const isSwitching = username !== undefined && config.v0.suToUser;
     const account = isSwitching ? await provideAccount({ username, userId }, warn) : ownAccount();
-    await makeDirectory(config.workingDir);
+    await naming('--working-dir', config.workingDir, makeDirectory(config.workingDir));
+    const logDir = join(config.stateDir, 'events');
+    // The log is nobody else's; beside it lie output files that the sandbox's user may open.
+    await naming('--state-dir', config.stateDir, makeDirectory(logDir, 0o700));
     const isSwitched = account.uid !== process.getuid?.();
     if (isSwitched) await prepareWorkingDirectory(config.workingDir, account, config.v0.sandboxGroup, warn);
     const access = await createFileAccess(isSwitched ? account : undefined, config.confine);
     // What the start itself drops is in the extent that `started` tells.
     let recordTrim: ((oldest: number) => void) | undefined;
-    const events = await EventLog.open({
+    const opened = EventLog.open({
       ...config.log,
-      directory: join(config.stateDir, 'events'),
+      directory: logDir,
       onProblem: (text, error) => log.error({ err: error }, text),
       onTrim: ({ oldest }) => {
         log.info({ oldest }, 'event log trimmed');
         recordTrim?.(oldest);
       },
     });
+    const events = await naming('--state-dir', config.stateDir, opened);
     const server = new Server(config, log, secrets, account, access, events);
     recordTrim = (oldest) => server.#journal.note('trimmed', { oldest });
     try {
@@ -550,6 +561,19 @@ function jupyterOptions(
 function defaultInterpreters(): string[] {
   const own = ['..', '../..'].map((up) => join(import.meta.dirname, up, '.venv/bin/python')).find(existsSync);
   return [...(own === undefined ? [] : [own]), 'python3', 'python'];
+}
+
+/** Says which flag a directory came from that cannot be used. An error that is not the system's says by itself what to do. */
+async function naming<T>(flag: string, directory: string, work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    const isSystems = error instanceof DirectoryError || (error instanceof Error && 'code' in error);
+    if (!isSystems) throw error;
+    throw new Error(`${flag} ${directory}: ${error.message}; choose a directory that this user may make and write`, {
+      cause: error,
+    });
+  }
 }
 
 async function loadOpenApi(): Promise<object> {

@@ -113,6 +113,8 @@ describe('flags', () => {
   test.each<[string, object]>([
     ['0', { port: 0, stateDir: '/home/me/.local/state/actiond/any' }],
     ['65535', { port: 65_535 }],
+    ['+08', { port: 8, stateDir: '/home/me/.local/state/actiond/8' }],
+    ['--host fe80::1%eth0', { host: 'fe80::1%eth0' }],
     ['-- 9000', { port: 9000 }],
     ['--host=0.0.0.0 9000', { host: '0.0.0.0', port: 9000 }],
     ['--host ::1', { host: '::1' }],
@@ -188,6 +190,9 @@ describe('mistakes on the command line', () => {
     ['--host --username me', '--host needs a value; write --host VALUE or --host=VALUE'],
     ['--plugins --host h', '--plugins needs a value; write --plugins VALUE or --plugins=VALUE'],
     ['--no-enable-browser=1', '--no-enable-browser takes no value; write it without "="'],
+    ['--host 999.1.1.1', '--host: expected an IP address or host name, got "999.1.1.1"'],
+    ['--host 1.2.3', '--host: expected an IP address or host name, got "1.2.3"'],
+    ['--host 1::2::3', '--host: expected an IP address or host name, got "1::2::3"'],
     ['--host=', '--host: expected an IP address or host name, got ""'],
     ['--working-dir x', '--working-dir: expected an absolute path, got "x"'],
     ['--state-dir=', '--state-dir: expected an absolute path, got ""'],
@@ -227,6 +232,12 @@ describe('mistakes on the command line', () => {
     const of = (line: string) => load(line, { ...HOME, ACTIOND_PORT: 'http' });
     expect(of('')).toMatchObject({ message: 'ACTIOND_PORT: expected an integer from 0 to 65535, got "http"' });
     expect(of('https')).toMatchObject({ message: 'PORT: expected an integer from 0 to 65535, got "https"' });
+  });
+
+  test('blanks around a number are no part of it, nor of the state directory', () => {
+    expect(loadConfig([' 8'], HOME, '/cwd', '1.2.3')).toMatchObject({
+      config: { port: 8, stateDir: '/home/me/.local/state/actiond/8' },
+    });
   });
 
   test('stay on one short line', () => {
@@ -298,8 +309,21 @@ describe('environment', () => {
     [{ WORKSPACE_BASE: 'w' }, 'WORKSPACE_BASE: expected an absolute path, got "w"'],
     [{ SANDBOX_GROUP_ID: '$(id)' }, 'SANDBOX_GROUP_ID: expected a group name or number, got "$(id)"'],
     [{ RUNTIME_MAX_MEMORY_GB: '-1' }, 'RUNTIME_MAX_MEMORY_GB: expected an integer from 1 to 1048576, got "-1"'],
-    [{ SESSION_API_KEY: ' \n' }, 'SESSION_API_KEY: expected a key, got only blanks; unset it to run without a key'],
-    [{ ACTIOND_API_KEYS: ' , ' }, 'ACTIOND_API_KEYS: expected a key, got only blanks; unset it to run without a key'],
+    [{ SESSION_API_KEY: ' \n' }, 'SESSION_API_KEY: expected a key, got none; unset it to run without a key'],
+    [{ ACTIOND_API_KEYS: ',,' }, 'ACTIOND_API_KEYS: expected a key, got none; unset it to run without a key'],
+    [
+      { SESSION_API_KEY: 'a\u0001b' },
+      'SESSION_API_KEY: there is a control character within it, so that no request could carry the key; choose another',
+    ],
+    [
+      { ACTIOND_API_KEYS: 'a,b\nc' },
+      'ACTIOND_API_KEYS: there is a control character within it, so that no request could carry the key; choose another',
+    ],
+    [
+      { ACTIOND_API_KEYS: 'a,b\ufffd' },
+      'ACTIOND_API_KEYS: it is not valid UTF-8, so that no request could carry the key; choose another',
+    ],
+    [{ ACTIOND_API_KEYS: ' , ' }, 'ACTIOND_API_KEYS: expected a key, got none; unset it to run without a key'],
   ])('%o is a mistake', (env, message) => {
     expect(errorOf('', env)).toBe(message);
   });

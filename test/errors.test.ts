@@ -4,6 +4,7 @@ import { AppError, type ErrorCode, ERRORS } from '../src/errors.ts';
 const TABLE: readonly [ErrorCode, number, boolean][] = [
   ['AUTH_INVALID_KEY', 403, false],
   ['ORIGIN_FORBIDDEN', 403, false],
+  ['HOST_MISSING', 400, false],
   ['HOST_FORBIDDEN', 403, false],
   ['ROUTE_NOT_FOUND', 404, false],
   ['SESSION_NOT_FOUND', 404, false],

@@ -308,22 +308,24 @@ function fails(error: unknown): Execute {
 
 /** Why a call is answered without being carried out; undefined when nothing is in its way. */
 async function obstacleOf({ controller: { signal } }: Call, accepted: Promise<void>): Promise<string | undefined> {
-  const unrecorded = await failureOf(accepted);
-  if (unrecorded !== undefined) return `${NOT_RECORDED} (${unrecorded})`;
+  try {
+    await accepted;
+  } catch (error) {
+    return unrecordedText(error);
+  }
   if (!signal.aborted) return undefined;
   return signal.reason === 'cancel' ? CANCELLED_EARLY : 'The server is shutting down; the action was not started.';
 }
 
-const NOT_RECORDED =
-  'The action was not started, because it could not be recorded: free space on the disk of the state directory, then try again.';
+/** What a disk answers that has no room, or no room for this user. */
+const NO_SPACE_CODES: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT']);
 
-async function failureOf(promise: Promise<void>): Promise<string | undefined> {
-  try {
-    await promise;
-    return undefined;
-  } catch (error) {
-    return messageOf(error);
-  }
+function unrecordedText(error: unknown): string {
+  const isFull = error instanceof Error && 'code' in error && NO_SPACE_CODES.has(error.code);
+  const remedy = isFull
+    ? 'free space on the disk of the state directory, then try again.'
+    : 'the event log in the state directory cannot be written. Try again; if it stays so, mend what this says or restart the server.';
+  return `The action was not started, because it could not be recorded: ${remedy} (${messageOf(error)})`;
 }
 
 function isHidden(action: Action): boolean {

@@ -103,17 +103,27 @@ async function hasGroup(name: string): Promise<boolean> {
   return (await run('getent', ['group', name]).catch(() => undefined)) !== undefined;
 }
 
+/** A directory that is not there and cannot be made; the message is the reason. */
+export class DirectoryError extends Error {
+  override name = 'DirectoryError';
+}
+
 /**
  * Makes a directory with those above it. Not through Node: its own way never ends below a directory that takes no files, such as /proc.
+ *
+ * @param mode of the last one, if it is made
+ * @throws DirectoryError
  */
-export async function makeDirectory(directory: string): Promise<void> {
+export async function makeDirectory(directory: string, mode?: number): Promise<void> {
   const existing = await stat(directory).catch(() => undefined);
   if (existing?.isDirectory()) return;
+  if (existing) throw new DirectoryError('there is something that is no directory');
   try {
-    await run('mkdir', ['-p', '--', directory]);
+    const options = mode === undefined ? ['-p'] : ['-p', '-m', mode.toString(8)];
+    await run('mkdir', [...options, '--', directory]);
   } catch (error) {
     const reason = error instanceof Error && 'stderr' in error ? String(error.stderr).trim() : String(error);
-    throw new Error(`the directory ${directory} cannot be made: ${reason}`, { cause: error });
+    throw new DirectoryError(reason, { cause: error });
   }
 }
 

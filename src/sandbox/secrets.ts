@@ -17,8 +17,14 @@ export const MAX_SHOWN_BEGINNING_CHARS = 3;
 
 const NONE = new PatternSet([]);
 
-/** `NAME=value` in shell text: an assignment, with or without `export`. */
-const ASSIGNMENT = /(?:^|[\s;&|(])([A-Za-z_]\w*)=("(?:[^"\\]|\\.)*"|'[^']*'|[^\s;&|)]+)/g;
+/** The `NAME=` of `NAME=value` in shell text, with or without `export`. */
+const ASSIGNMENT_START = /(?:^|[\s;&|(])([A-Za-z_]\w*)=/g;
+/** In quotes up to the closing one, else up to what ends a word. */
+const ASSIGNED_VALUE = /^(?:"(?:[^"\\]|\\[^])*"|'[^']*'|[^\s;&|)]+)/;
+/** The longest secret with each character escaped, in quotes. More is not looked at: the engine's stack grows with it. */
+const MAX_ASSIGNED_CHARS = 2 * MAX_SECRET_CHARS + 2;
+/** Longer names are no variables of anybody. */
+const MAX_NAME_CHARS = 1024;
 
 /**
  * Knows values that must never be shown and takes them out of text; of values that overlap in it the whole is one mask. Values come from the environment, from assignments in commands, and
@@ -51,8 +57,13 @@ export class Secrets {
   /** Takes secrets out of shell text that is about to run, such as `export API_TOKEN="…"`. */
   addAssignments(command: string): void {
     if (!command.includes('=')) return;
-    for (const [, name = '', value = ''] of command.matchAll(ASSIGNMENT)) {
-      if (this.isSecretName(name)) this.add(unquoted(value));
+    const start = new RegExp(ASSIGNMENT_START);
+    for (let found = start.exec(command); found; found = start.exec(command)) {
+      const value = assignedValue(command, start.lastIndex);
+      if (value === undefined) continue;
+      start.lastIndex += value.length;
+      const [, name = ''] = found;
+      if (name.length <= MAX_NAME_CHARS && this.isSecretName(name)) this.add(unquoted(value));
     }
   }
 
@@ -144,6 +155,13 @@ export function secretsOf(config: {
 /** What is part of the mask itself would be masked without end. */
 function isMaskable(value: string): boolean {
   return value.length >= MIN_SECRET_CHARS && value.length <= MAX_SECRET_CHARS && !MASK.includes(value);
+}
+
+/** As it is written, with its quotes; undefined when there is none, or when it is longer than any secret. */
+function assignedValue(text: string, start: number): string | undefined {
+  const seen = text.slice(start, start + MAX_ASSIGNED_CHARS + 1);
+  const value = ASSIGNED_VALUE.exec(seen)?.[0];
+  return value === undefined || value.length > MAX_ASSIGNED_CHARS ? undefined : value;
 }
 
 function globPattern(glob: string): RegExp {

@@ -134,7 +134,7 @@ class Gate implements EventWriter {
   }
 
   async flush(seq?: number): Promise<void> {
-    if (seq !== undefined && this.#failed.has(seq)) throw new Error('disk full');
+    if (seq !== undefined && this.#failed.has(seq)) throw Object.assign(new Error('disk full'), { code: 'ENOSPC' });
     await this.#log.flush(seq);
     if (this.isHolding) await new Promise<void>((resolve) => this.held.push(resolve));
   }

@@ -1,4 +1,5 @@
 /** The daemon as a process: command line, signals, what it leaves behind, what it tells nobody. */
+import { execFileSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir, userInfo } from 'node:os';
@@ -80,6 +81,7 @@ describe('command line', () => {
     { args: ['0', '--max-sessions', 'many'], names: '--max-sessions' },
     { args: ['0', '--max-body-bytes=-1'], names: '--max-body-bytes' },
     { args: ['0', '--log-level', 'loud'], names: '--log-level' },
+    { args: ['0', '--host', '999.1.1.1'], names: '--host' },
     { args: ['0', '--multi-command', 'perhaps'], names: '--multi-command' },
     { args: ['0', '--plugins', 'nonsense'], names: 'nonsense' },
   ])('$args: exit 2 and one line that names it', async ({ args, names }) => {
@@ -95,6 +97,33 @@ describe('command line', () => {
     expect((await daemon.exited).code).toBe(2);
     expect(daemon.stderr).toMatch(/^actiond: [^\n]*NO_CHANGE_TIMEOUT_SECONDS[^\n]*\n$/);
   });
+
+  test.each([
+    ['--state-dir', '/proc/x'],
+    ['--state-dir', '/proc'],
+    ['--state-dir', '/etc/passwd'],
+    ['--state-dir', '/dev/null/x'],
+    ['--working-dir', '/etc/passwd'],
+    ['--working-dir', '/proc/x'],
+    ['--working-dir', '/dev/null/x'],
+  ])('%s %s: exit 1 and one line that names both and says what to do', async (flag, path) => {
+    using daemon = start([flag, path]);
+    expect((await daemon.exited).code).toBe(1);
+    expect(daemon.stdout).toBe('');
+    expect(daemon.stderr).toMatch(/^actiond: [^\n]+; choose a directory that this user may make and write\n$/);
+    expect(daemon.stderr).toContain(`${flag} ${path}: `);
+    expect(readdirSync(tmpdir()).filter((name) => name.startsWith(`actiond-${daemon.pid}-`))).toEqual([]);
+  });
+
+  test.each(['192.0.2.1', 'no-such-name.invalid', '2001:db8::1'])(
+    '--host %s: exit 1 and one line that names it and says what to do',
+    async (host) => {
+      using daemon = start(['--host', host], { SESSION_API_KEY: 'some-key' });
+      expect((await daemon.exited).code).toBe(1);
+      expect(daemon.stderr).toMatch(/^actiond: [^\n]+: choose one, such as 127\.0\.0\.1[^\n]*\n$/);
+      expect(daemon.stderr).toContain(`--host ${host} `);
+    },
+  );
 
   test('a port that is taken: exit 1, a plain message, nothing left', async () => {
     const taken = createServer();
@@ -326,6 +355,25 @@ describe('secrets', () => {
     expect(daemon.stdout).toContain('"serving"');
   });
 
+  test("keys are not in the server's own environment, which its user's commands may look into", async () => {
+    using daemon = start([], {
+      SESSION_API_KEY: 's3cret-session-key',
+      ACTIOND_API_KEYS: 's3cret-second-key,s3cret-ké',
+      OH_SESSION_API_KEY: 's3cret-third',
+      ACTIOND_TOKEN: 's3cret-fourth',
+      HARMLESS: 'kept',
+    });
+    const url = await daemon.url();
+    const key = 's3cret-session-key';
+    const seen = await run(url, 'tr "\\0" "\\n" < /proc/$PPID/environ; echo $PPID', { key });
+    expect(seen.content.split('\n')).toEqual(expect.arrayContaining(['HARMLESS=kept', `${daemon.pid}`]));
+    expect(seen.content).not.toMatch(/s3cret|\*\*|API_KEY|ACTIOND_(API|TOKEN)/);
+    for (const pid of [daemon.pid, ...childrenOf(daemon.pid)])
+      expect(readFileSync(`/proc/${pid}/environ`, 'latin1')).not.toMatch(/s3cret/);
+    expect((await run(url, 'echo second', { key: 's3cret-second-key' })).content).toBe('second');
+    expect(daemon.stdout + daemon.stderr).not.toMatch(/environ/);
+  });
+
   test('what a hidden command says is in no log', async () => {
     using daemon = start(['--log-level', 'trace']);
     const url = await daemon.url();
@@ -340,6 +388,19 @@ describe('secrets', () => {
     await daemon.exited;
     expect(daemon.stdout).not.toMatch(/hid-/);
   });
+});
+
+test('an action that cannot be recorded is told why: only a full disk is called full', async () => {
+  using daemon = start();
+  const url = await daemon.url();
+  expect((await run(url, 'echo before')).content).toBe('before');
+  // No file of this process may grow beyond a byte: a reason that free space does not remove.
+  execFileSync('prlimit', [`--pid=${daemon.pid}`, '--fsize=1:']);
+  const refused = (await run(url, 'echo refused')).content;
+  expect(refused).toMatch(/^The action was not started, because it could not be recorded: .*EFBIG/);
+  expect(refused).not.toMatch(/space/);
+  execFileSync('prlimit', [`--pid=${daemon.pid}`, '--fsize=unlimited:']);
+  await until('it to recover', async () => (await run(url, 'echo after')).content === 'after');
 });
 
 describe('a program that ignores everything and floods', () => {

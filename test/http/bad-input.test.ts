@@ -350,6 +350,31 @@ describe('routes', () => {
     expect((await rawRequest(server.url, { method: 'POST', path: '/execute_action' })).status).toBe(422);
   });
 
+  test.each([
+    { text: 'GET /alive HTTP/1.1\r\n\r\n', status: 400, names: 'Host' },
+    { text: 'GET /alive HTTP/1.1\r\nhost: localhost\r\nexpect: bogus\r\n\r\n', status: 417, names: 'bogus' },
+    { text: 'GET /alive HTTP/1.1\r\nhost: localhost\r\nexpect: \r\n\r\n', status: 417, names: 'Expect' },
+    { text: 'GET /nowhere HTTP/1.0\r\n\r\n', status: 404, names: 'Not Found' },
+    { text: 'GET /alive HTTP/3.0\r\nhost: localhost\r\n\r\n', status: 400, names: 'HTTP' },
+    { text: 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', status: 400, names: 'HTTP' },
+    { text: 'PROPFIND /alive HTTP/1.1\r\nhost: localhost\r\n\r\n', status: 405, names: 'Method' },
+    { text: 'OPTIONS * HTTP/1.1\r\nhost: localhost\r\n\r\n', status: 404, names: 'Not Found' },
+    { text: 'CONNECT localhost:1 HTTP/1.1\r\nhost: localhost\r\n\r\n', status: 405, names: 'CONNECT' },
+  ])('$text: $status with a reason', async ({ text, status, names }) => {
+    using connection = await RawConnection.open(server.url);
+    await connection.send(text);
+    await until('the answer', () => connection.received.includes('}') || connection.isClosed);
+    expect(connection.received).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `));
+    expect(errorOf(connection.received.slice(connection.received.indexOf('\r\n\r\n'))).detail).toContain(names);
+  });
+
+  test('HTTP/1.0 needs no Host', async () => {
+    using connection = await RawConnection.open(server.url);
+    await connection.send('GET /alive HTTP/1.0\r\n\r\n');
+    await until('the answer', () => connection.isClosed);
+    expect(connection.received).toMatch(/^HTTP\/1\.1 200 .*"ok"/s);
+  });
+
   test('what is no HTTP', async () => {
     for (const text of [
       'hello\r\n\r\n',

@@ -241,6 +241,29 @@ describe('keys', () => {
   });
 });
 
+test('a key beyond ASCII: in UTF-8, as Latin-1, as a bearer, in a query', async () => {
+  const key = 'schlüssel-à-clé';
+  await using server = await TestServer.start([], { SESSION_API_KEY: key, ACTIOND_API_KEYS: 'plain,ключ' });
+  const statusOf = async (header: string, value: Buffer): Promise<string> => {
+    using connection = await RawConnection.open(server.url);
+    await connection.send(
+      `GET /sessions HTTP/1.1\r\nhost: localhost\r\n${header}${value.toString('latin1')}\r\n\r\n`,
+      'latin1',
+    );
+    await until('the answer', () => connection.received.includes('}'));
+    return connection.received.slice(9, 12);
+  };
+  for (const header of ['x-session-api-key: ', 'authorization: Bearer ']) {
+    for (const value of [key, 'plain', 'ключ']) expect(await statusOf(header, Buffer.from(value))).toBe('200');
+    expect(await statusOf(header, Buffer.from(key, 'latin1'))).toBe('200');
+    for (const value of [key.slice(1), 'schlussel-a-cle', 'plaiñ']) {
+      expect(await statusOf(header, Buffer.from(value))).toBe('403');
+      expect(await statusOf(header, Buffer.from(value, 'latin1'))).toBe('403');
+    }
+  }
+  expect((await server.request('GET', `/events?session_api_key=${encodeURIComponent(key)}`)).status).toBe(200);
+});
+
 describe('web pages', () => {
   let server: TestServer;
   beforeAll(async () => {
@@ -290,9 +313,34 @@ describe('web pages', () => {
     expect((await execute(headers)).status).toBe(200);
   });
 
-  test('its own pages are let in', async () => {
-    const { host } = new URL(server.url);
-    expect((await execute({ host, origin: `http://${host}`, 'sec-fetch-site': 'same-origin' })).status).toBe(200);
+  test.each([
+    ['GET', '/alive'],
+    ['GET', '/health'],
+    ['GET', '/ready'],
+    ['GET', '/server_info'],
+    ['GET', '/sessions'],
+    ['DELETE', '/sessions/bash:none'],
+    ['GET', '/actions'],
+    ['POST', '/actions/none/cancel'],
+    ['GET', '/events'],
+    ['GET', '/events/stream'],
+    ['GET', '/metrics'],
+    ['GET', '/openapi.json'],
+    ['POST', '/execute_action'],
+    ['POST', '/secrets'],
+    ['POST', '/upload_file'],
+    ['GET', '/download_files'],
+    ['POST', '/list_files'],
+    ['GET', '/files/nowhere'],
+    ['PUT', '/files/'],
+    ['POST', '/files/search'],
+  ])('its own pages are let in: %s %s', async (method, path) => {
+    for (const host of [new URL(server.url).host, 'localhost', 'localhost:80', '[::1]:8000']) {
+      const from = (origin: string) => rawRequest(server.url, { method, path, headers: { host, origin } });
+      expect((await from(`http://${host}`)).status).not.toBe(403);
+      expect((await from('http://localhost.evil.example')).status).toBe(403);
+    }
+    expect((await execute({ 'sec-fetch-site': 'same-origin' })).status).toBe(200);
   });
 
   test('the open paths are checked, too', async () => {
@@ -326,5 +374,88 @@ describe('web pages', () => {
     expect((await rawRequest(open.url, { path: '/alive', headers: { origin: 'https://evil.example' } })).status).toBe(
       403,
     );
+  });
+});
+
+describe('pages of an allowed origin', () => {
+  const origin = 'https://app.example';
+  let server: TestServer;
+  beforeAll(async () => {
+    server = await TestServer.start(['--allow-origin', 'https://other.example', '--allow-origin', origin], {
+      SESSION_API_KEY: 'page-key',
+    });
+  });
+  afterAll(() => server[Symbol.asyncDispose]());
+
+  const from = (method: string, path: string, headers: Readonly<Record<string, string>> = {}, body?: string) =>
+    rawRequest(server.url, {
+      method,
+      path,
+      headers: { origin, 'sec-fetch-site': 'cross-site', ...headers },
+      ...(body === undefined ? {} : { body }),
+    });
+  const key = { 'x-session-api-key': 'page-key' };
+
+  test.each([
+    ['POST', '/execute_action', 'content-type,idempotency-key,x-session-api-key'],
+    ['PUT', '/files/tmp/x', 'if-match,x-session-api-key'],
+    ['DELETE', '/sessions/bash:default', 'authorization'],
+    ['GET', '/events', 'x-session-api-key'],
+  ])('%s %s: the preflight needs no key', async (method, path, headers) => {
+    const reply = await from('OPTIONS', path, {
+      'access-control-request-method': method,
+      'access-control-request-headers': headers,
+    });
+    expect([reply.status, reply.text]).toEqual([204, '']);
+    expect(reply.headers['access-control-allow-origin']).toBe(origin);
+    expect(reply.headers['access-control-allow-methods']?.split(', ')).toContain(method);
+    expect(reply.headers['access-control-allow-headers']).toBe(headers);
+    expect(reply.headers.vary?.toLowerCase()).toContain('origin');
+  });
+
+  test('answers may be read, with the headers that matter, also what is refused', async () => {
+    const ran = await from('POST', '/execute_action', { ...JSON_TYPE, ...key, prefer: 'respond-async' }, RUN);
+    expect([ran.status, ran.headers['access-control-allow-origin']]).toEqual([202, origin]);
+    const exposed = String(ran.headers['access-control-expose-headers']).toLowerCase().split(', ');
+    expect(exposed).toEqual(
+      expect.arrayContaining(['location', 'idempotent-replay', 'retry-after', 'etag', 'content-range']),
+    );
+    for (const [status, reply] of [
+      [403, await from('POST', '/execute_action', JSON_TYPE, RUN)],
+      [422, await from('POST', '/execute_action', { ...JSON_TYPE, ...key }, '{')],
+      [404, await from('GET', '/nowhere', key)],
+      [404, await from('GET', '/actions/none', key)],
+      [405, await from('GET', '/execute_action', key)],
+      [200, await from('GET', '/alive')],
+    ] as const)
+      expect([reply.status, reply.headers['access-control-allow-origin']]).toEqual([status, origin]);
+  });
+
+  test.each(['/events/stream?session_api_key=page-key', '/files/watch?path=/tmp'])('the stream %s', async (path) => {
+    using connection = await RawConnection.open(server.url);
+    await connection.send(
+      `GET ${path} HTTP/1.1\r\nhost: localhost\r\norigin: ${origin}\r\nx-session-api-key: page-key\r\naccept: text/event-stream\r\n\r\n`,
+    );
+    await until('the headers', () => connection.received.includes('\r\n\r\n'));
+    expect(connection.received).toMatch(/^HTTP\/1\.1 200 /);
+    expect(connection.received.toLowerCase()).toContain(`access-control-allow-origin: ${origin}\r\n`);
+  });
+
+  test('a preflight of another page, or to a name that is not ours, is refused', async () => {
+    const ask = { 'access-control-request-method': 'POST' };
+    for (const headers of [{ origin: 'https://evil.example' }, { origin: 'null' }, { host: 'evil.example' }]) {
+      const reply = await from('OPTIONS', '/execute_action', { ...ask, ...headers });
+      expect(reply.status).toBe(403);
+      expect(reply.headers['access-control-allow-origin']).toBeUndefined();
+      expect(reply.headers['access-control-allow-headers']).toBeUndefined();
+    }
+  });
+
+  test('without --allow-origin there is no such header', async () => {
+    await using plain = await TestServer.start();
+    const reply = await rawRequest(plain.url, { path: '/alive' });
+    expect(Object.keys(reply.headers).filter((name) => name.startsWith('access-control'))).toEqual([]);
+    const asked = { origin, 'access-control-request-method': 'POST' };
+    expect((await rawRequest(plain.url, { method: 'OPTIONS', path: '/alive', headers: asked })).status).toBe(403);
   });
 });

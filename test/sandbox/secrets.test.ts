@@ -101,6 +101,32 @@ describe('where secrets come from', () => {
     expect(secrets.mask(command)).toBe(command);
   });
 
+  test('a value longer than any secret is none, however long it is, and what follows it is seen', () => {
+    for (const long of ['b'.repeat(20_000_000), '\\\\'.repeat(10_000_000)]) {
+      for (const text of [`"${long}"`, `'${long}'`, long, `"${long}`, `'${long}`]) {
+        const secrets = new Secrets(DEFAULT_NAMES);
+        secrets.addAssignments(`X_TOKEN=${text} Y_TOKEN="seen-after-it"`);
+        // A quote that is never closed, or the one that closes it first, may take the rest along.
+        if (/^(["']).*\1$|^[^"']/s.test(text)) expect(secrets.mask('seen-after-it')).toBe(MASK);
+        expect(secrets.mask(`${long.slice(0, 5000)} ordinary`)).toContain('ordinary');
+        expect(secrets.mask(long.slice(0, 100))).toBe(long.slice(0, 100));
+      }
+    }
+    const names = new Secrets(DEFAULT_NAMES);
+    names.addAssignments(`${'N'.repeat(20_000_000)}_TOKEN=never-a-secret`);
+    expect(names.mask('never-a-secret')).toBe('never-a-secret');
+  });
+
+  test('the longest secret is taken, with each of its characters escaped too', () => {
+    for (const value of ['$'.repeat(4096), 'x'.repeat(4096)]) {
+      for (const text of [`"${value.replaceAll('$', '\\$')}"`, `'${value}'`]) {
+        const secrets = new Secrets(DEFAULT_NAMES);
+        secrets.addAssignments(`export X_TOKEN=${text}`);
+        expect(secrets.mask(value)).toBe(MASK);
+      }
+    }
+  });
+
   test('text is looked through in time that grows with its length', () => {
     // What makes a careless pattern look again and again.
     for (const text of [

@@ -73,8 +73,10 @@ export class RawConnection implements Disposable {
   }
 
   /** Resolves when the system has taken the bytes. */
-  send(text: string): Promise<void> {
-    return new Promise((resolve, reject) => this.#socket.write(text, (error) => (error ? reject(error) : resolve())));
+  send(text: string, encoding: BufferEncoding = 'utf8'): Promise<void> {
+    return new Promise((resolve, reject) =>
+      this.#socket.write(text, encoding, (error) => (error ? reject(error) : resolve())),
+    );
   }
 
   /** Sends no more, and still reads. */
