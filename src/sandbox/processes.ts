@@ -1,4 +1,5 @@
-import { readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { readdirSync, readFileSync, readlinkSync, statSync } from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 
 /** One row of `/proc/PID/stat`. */
@@ -120,20 +121,21 @@ export function hasChildren(pid: number): boolean {
 
 /** Where a descriptor of a process points, e.g. `/dev/pts/3`; undefined when it cannot be read. */
 export function descriptorTarget(pid: number, descriptor: number): string | undefined {
+  return linkTarget(pid, `fd/${descriptor}`);
+}
+
+function linkTarget(pid: number, name: string): string | undefined {
+  const path = `/proc/${pid}/${name}`;
   try {
-    return readlinkSync(`/proc/${pid}/fd/${descriptor}`);
-  } catch {
-    return undefined;
+    return readlinkSync(path);
+  } catch (error) {
+    return isDenied(error) ? readAsOwner(pid, ['readlink', path])?.replace(/\n$/, '') : undefined;
   }
 }
 
 /** The directory a process is in; a removed one keeps its name. */
 export function workingDirectory(pid: number): string | undefined {
-  try {
-    return readlinkSync(`/proc/${pid}/cwd`).replace(/ \(deleted\)$/, '');
-  } catch {
-    return undefined;
-  }
+  return linkTarget(pid, 'cwd')?.replace(/ \(deleted\)$/, '');
 }
 
 /** Sends a signal and takes a process that is already gone for success. */
@@ -182,7 +184,9 @@ function programName(pid: number): string | undefined {
 export function findProcesses(query: ProcessQuery, listed = listProcesses()): ProcessInfo[] {
   const all = listed.filter(({ pid }) => pid !== process.pid);
   const found = new Set<number>();
-  for (const info of all) if (isMatch(info, query)) found.add(info.pid);
+  const denied: number[] = [];
+  for (const info of all) if (isMatch(info, query, denied)) found.add(info.pid);
+  for (const pid of query.mark === undefined ? [] : withEntryAsOwner(denied, query.mark)) found.add(pid);
   for (let grew = true; grew;) {
     grew = false;
     for (const { pid, parent } of all) {
@@ -194,20 +198,63 @@ export function findProcesses(query: ProcessQuery, listed = listProcesses()): Pr
   return all.filter(({ pid, state }) => found.has(pid) && state !== 'Z' && state !== 'X');
 }
 
-function isMatch(info: ProcessInfo, { root, sessions, mark, orphans }: ProcessQuery): boolean {
+function isMatch(info: ProcessInfo, { root, sessions, mark, orphans }: ProcessQuery, denied: number[]): boolean {
   if (root !== undefined && info.parent === root) return true;
   if (orphans && info.parent === orphans.parent && Number(info.startTime) >= Number(orphans.since)) return true;
   if (sessions?.has(info.session)) return true;
-  return mark !== undefined && hasEnvironmentEntry(info.pid, mark);
+  return mark !== undefined && hasEnvironmentEntry(info.pid, mark, denied);
 }
 
-function hasEnvironmentEntry(pid: number, entry: string): boolean {
+function hasEnvironmentEntry(pid: number, entry: string, denied: number[]): boolean {
   try {
     const environment = readFileSync(`/proc/${pid}/environ`, 'latin1');
     return environment.startsWith(`${entry}\0`) || environment.includes(`\0${entry}\0`);
-  } catch {
+  } catch (error) {
+    if (isDenied(error)) denied.push(pid);
     return false;
   }
+}
+
+/** Those of the processes whose initial environment has the entry. */
+function withEntryAsOwner(pids: readonly number[], entry: string): number[] {
+  const byOwner = new Map<string, number[]>();
+  for (const pid of pids) {
+    const owner = ownerOf(pid);
+    if (owner) byOwner.set(`${owner.uid}:${owner.gid}`, [...(byOwner.get(`${owner.uid}:${owner.gid}`) ?? []), pid]);
+  }
+  return [...byOwner.values()].flatMap((group) => {
+    const files = group.map((pid) => `/proc/${pid}/environ`);
+    const output = readAsOwner(group[0] ?? 0, ['grep', '-lzsxF', '-e', entry, '--', ...files]) ?? '';
+    return Array.from(output.matchAll(/^\/proc\/(\d+)\//gm), ([, pid]) => Number(pid));
+  });
+}
+
+const READ_LIMIT_MS = 1000;
+
+/**
+ * What a command prints that runs as the owner of a process. Root is denied a look into other users' processes where it lacks
+ * CAP_SYS_PTRACE, as in a container; their owner is not.
+ */
+function readAsOwner(pid: number, command: readonly string[]): string | undefined {
+  const owner = process.getuid?.() === 0 ? ownerOf(pid) : undefined;
+  if (owner === undefined || owner.uid === 0) return undefined;
+  const args = [`--reuid=${owner.uid}`, `--regid=${owner.gid}`, '--clear-groups', '--', ...command];
+  const env = { PATH: '/usr/local/bin:/usr/bin:/bin', LC_ALL: 'C' };
+  const { stdout } = spawnSync('setpriv', args, {
+    encoding: 'utf8',
+    env,
+    timeout: READ_LIMIT_MS,
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+  return stdout || undefined;
+}
+
+function ownerOf(pid: number): { readonly uid: number; readonly gid: number } | undefined {
+  return statSync(`/proc/${pid}`, { throwIfNoEntry: false });
+}
+
+function isDenied(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'EACCES';
 }
 
 /**
