@@ -68,6 +68,7 @@ const MARK_VARIABLE = 'ACTIOND_JUPYTER';
 const PROGRAM = 'jupyter-kernelgateway';
 
 interface Child {
+  readonly mark: string;
   readonly process: ChildProcess;
   readonly endpoint: Endpoint;
 }
@@ -96,7 +97,11 @@ export class ChildGateway implements Gateway {
   }
 
   giveUp(): void {
-    this.#child?.process.kill('SIGKILL');
+    const child = this.#child;
+    if (!child) return;
+    this.#child = undefined;
+    child.process.kill('SIGKILL');
+    this.onExit('it did not answer');
   }
 
   async stop(): Promise<void> {
@@ -175,7 +180,7 @@ export class ChildGateway implements Gateway {
         'exit',
         (code, signal) => void this.#onExit(mark, signal ? `killed by ${signal}` : `exit code ${code}`),
       );
-      return { process: child, endpoint: { url: `http://127.0.0.1:${outcome}`, token } };
+      return { mark, process: child, endpoint: { url: `http://127.0.0.1:${outcome}`, token } };
     }
     child.kill('SIGKILL');
     this.#marks.delete(mark);
@@ -185,8 +190,10 @@ export class ChildGateway implements Gateway {
 
   /** Kernels may outlive it, and nobody could reach them. */
   async #onExit(mark: string, cause: string): Promise<void> {
-    this.#child = undefined;
-    this.onExit(cause);
+    if (this.#child?.mark === mark) {
+      this.#child = undefined;
+      this.onExit(cause);
+    }
     await this.#endProcesses(mark);
   }
 }
