@@ -68,6 +68,7 @@ const MARK_VARIABLE = 'ACTIOND_JUPYTER';
 const PROGRAM = 'jupyter-kernelgateway';
 
 interface Child {
+  readonly mark: string;
   readonly process: ChildProcess;
   readonly endpoint: Endpoint;
 }
@@ -76,8 +77,8 @@ interface Child {
 export class ChildGateway implements Gateway {
   readonly isLocal = true;
   readonly #options: ChildGatewayOptions;
-  /** In the environment of the gateway and of every kernel: finds them when it is gone. */
-  readonly #mark = randomUUID();
+  /** In the environment of a gateway and of its kernels, one for each start: finds them when it is gone. */
+  readonly #marks = new Set<string>();
   #child: Child | undefined;
   #starting: Promise<Endpoint> | undefined;
   #isStopped = false;
@@ -96,18 +97,23 @@ export class ChildGateway implements Gateway {
   }
 
   giveUp(): void {
-    this.#child?.process.kill('SIGKILL');
+    const child = this.#child;
+    if (!child) return;
+    this.#child = undefined;
+    child.process.kill('SIGKILL');
+    this.onExit('it did not answer');
   }
 
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.onExit = ignore;
-    await this.#endProcesses();
+    await Promise.all(Array.from(this.#marks, (mark) => this.#endProcesses(mark)));
     rmSync(this.#options.directory, { recursive: true, force: true });
   }
 
-  async #endProcesses(): Promise<void> {
-    await endProcesses({ mark: `${MARK_VARIABLE}=${this.#mark}` }, STOP_GRACE_MS);
+  async #endProcesses(mark: string): Promise<void> {
+    await endProcesses({ mark: `${MARK_VARIABLE}=${mark}` }, STOP_GRACE_MS);
+    this.#marks.delete(mark);
   }
 
   /** Every time: a command may have emptied the temporary directory. */
@@ -153,9 +159,11 @@ export class ChildGateway implements Gateway {
     const [file = '', ...args] = account
       ? ['setpriv', `--reuid=${account.uid}`, `--regid=${account.gid}`, '--init-groups', '--', ...command]
       : command;
+    const mark = randomUUID();
+    this.#marks.add(mark);
     const child = spawn(file, args, {
       cwd: '/',
-      env: { ...env, [MARK_VARIABLE]: this.#mark },
+      env: { ...env, [MARK_VARIABLE]: mark },
       stdio: ['pipe', 'pipe', 'pipe'],
     });
     let log = '';
@@ -168,19 +176,25 @@ export class ChildGateway implements Gateway {
     child.stdin.write(`${JSON.stringify({ token, runtime_dir: directory })}\n`);
     const outcome = await outcomeOf(child);
     if (typeof outcome === 'number') {
-      child.once('exit', (code, signal) => void this.#onExit(signal ? `killed by ${signal}` : `exit code ${code}`));
-      return { process: child, endpoint: { url: `http://127.0.0.1:${outcome}`, token } };
+      child.once(
+        'exit',
+        (code, signal) => void this.#onExit(mark, signal ? `killed by ${signal}` : `exit code ${code}`),
+      );
+      return { mark, process: child, endpoint: { url: `http://127.0.0.1:${outcome}`, token } };
     }
     child.kill('SIGKILL');
+    this.#marks.delete(mark);
     if (outcome.exitCode === NOT_INSTALLED) return lastLine(log) || 'it has no Jupyter';
     return `${outcome.reason}${log === '' ? '' : `: ${lastLine(log)}`}`;
   }
 
   /** Kernels may outlive it, and nobody could reach them. */
-  async #onExit(cause: string): Promise<void> {
-    this.#child = undefined;
-    this.onExit(cause);
-    await this.#endProcesses();
+  async #onExit(mark: string, cause: string): Promise<void> {
+    if (this.#child?.mark === mark) {
+      this.#child = undefined;
+      this.onExit(cause);
+    }
+    await this.#endProcesses(mark);
   }
 }
 

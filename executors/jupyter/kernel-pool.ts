@@ -80,7 +80,8 @@ export class KernelPool {
     return undefined;
   }
 
-  async #start(name: string | undefined, directory?: string): Promise<PreparedKernel> {
+  /** @param isRetry whether a gateway that did not answer has been replaced already */
+  async #start(name: string | undefined, directory?: string, isRetry = false): Promise<PreparedKernel> {
     const { gateway, onLog } = this.#options;
     const endpoint = await gateway.start();
     let kernel: Kernel;
@@ -89,8 +90,10 @@ export class KernelPool {
       const { isLocal } = gateway;
       kernel = await Kernel.start({ endpoint, name: spec, directory, isLocal, onProblem: onLog });
     } catch (error) {
-      if (error instanceof UnreachableError) gateway.giveUp();
-      throw error;
+      if (!(error instanceof UnreachableError)) throw error;
+      gateway.giveUp();
+      if (!gateway.isLocal || isRetry) throw error;
+      return this.#start(name, directory, true);
     }
     if (this.#isStopped) {
       await kernel.close();
