@@ -59,10 +59,7 @@ export class BrowserProcess {
     loading.catch(() => {});
     const isRoot = (options.account?.uid ?? process.getuid?.()) === 0;
     const found = findExecutable(options.path, options.env['PATH'] ?? '') ?? (await driversOwn(options.path, loading));
-    if (found === undefined)
-      throw new LaunchError(
-        options.path === undefined ? MISSING : `--browser-path ${options.path} is no program that can be run.`,
-      );
+    if (found === undefined) throw new LaunchError(missingText(options.path));
     const started = await startSandboxed(found, options, !isRoot);
     try {
       const { cdp, profileDir } = started;
@@ -137,6 +134,17 @@ export class BrowserProcess {
     void this.browser.close().catch(() => {});
     removeProfile(this.#profileDir);
   }
+}
+
+/** @returns what is missing for a launch, in words that say what to do; undefined when there is a browser */
+export async function missingForLaunch({ path, env }: LaunchOptions): Promise<string | undefined> {
+  if (findExecutable(path, env['PATH'] ?? '') !== undefined) return undefined;
+  const own = await driversOwn(path, import('playwright-core'));
+  return own === undefined ? missingText(path) : undefined;
+}
+
+function missingText(wanted: string | undefined): string {
+  return wanted === undefined ? MISSING : `--browser-path ${wanted} is no program that can be run.`;
 }
 
 /** The browser that the driver was made for, if somebody let it download one. */

@@ -2,7 +2,7 @@ import type { ActionContext, ActionResult, Executor, SubsystemHealth } from '../
 import type { SessionInfo } from '../../src/protocol/http.ts';
 import { errorObservation } from '../../src/protocol/observations.ts';
 import type { FileAccess } from '../../src/sandbox/file-access.ts';
-import { LaunchError } from './browser-process.ts';
+import { LaunchError, missingForLaunch } from './browser-process.ts';
 import { downloadsDirectory } from './downloads.ts';
 import { Fleet, type FleetOptions } from './fleet.ts';
 import { ACTION_LIMIT_MS } from './limits.ts';
@@ -59,10 +59,19 @@ export class BrowserExecutor implements Executor<'browse' | 'browse_interactive'
       (pin) => pin.close(),
       () => {},
     );
-    if (!isEager) return;
+    if (!isEager) {
+      void this.#lookForBrowser();
+      return;
+    }
     this.#health = { status: 'starting' };
     // Nothing waits for it: actions that come earlier do.
     void this.session(DEFAULT_SESSION).catch(() => {});
+  }
+
+  /** Whether one could be launched, without launching it. */
+  async #lookForBrowser(): Promise<void> {
+    const reason = await missingForLaunch(this.#options.launch);
+    if (reason !== undefined && this.#health.status === 'lazy') this.#health = { status: 'failed', reason };
   }
 
   async execute(action: BrowserAction, { signal, arrivedAt, emit }: ActionContext): Promise<ActionResult> {

@@ -2,6 +2,7 @@ import type { ActionContext, ActionResult, Executor, SubsystemHealth } from '../
 import type { RunIpythonAction } from '../../src/protocol/actions.ts';
 import type { SessionInfo } from '../../src/protocol/http.ts';
 import { errorObservation } from '../../src/protocol/observations.ts';
+import { missingForKernels } from './interpreter.ts';
 import type { JupyterOptions } from './options.ts';
 import type { JupyterService } from './service.ts';
 
@@ -18,6 +19,8 @@ export class JupyterExecutor implements Executor<'run_ipython'> {
   readonly #options: JupyterOptions;
   #loading: Promise<JupyterService> | undefined;
   #service: JupyterService | undefined;
+  /** Until the first cell. */
+  #before: SubsystemHealth = { status: 'lazy' };
   #isStopped = false;
 
   constructor(options: Omit<JupyterOptions, 'laneOf'>) {
@@ -30,7 +33,10 @@ export class JupyterExecutor implements Executor<'run_ipython'> {
 
   /** Nobody waits for a kernel that may never be needed. */
   async start(): Promise<void> {
-    if (!this.#options.isEager) return;
+    if (!this.#options.isEager) {
+      void this.#lookForJupyter();
+      return;
+    }
     const service = await this.#load();
     void service.warmUp(DEFAULT_SESSION);
   }
@@ -43,7 +49,14 @@ export class JupyterExecutor implements Executor<'run_ipython'> {
   }
 
   health(): SubsystemHealth {
-    return this.#service?.health ?? { status: 'lazy' };
+    return this.#service?.health ?? this.#before;
+  }
+
+  /** Whether a kernel could be started, without starting one. */
+  async #lookForJupyter(): Promise<void> {
+    const { server, interpreters, env } = this.#options;
+    const reason = server ? undefined : await missingForKernels(interpreters, env);
+    if (reason !== undefined) this.#before = { status: 'failed', reason };
   }
 
   sessions(): SessionInfo[] {

@@ -1,12 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
-import { accessSync, chownSync, constants, mkdirSync, rmSync, writeFileSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
+import { chownSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { endProcesses } from '../../src/sandbox/processes.ts';
 import { isObject } from './messages.ts';
 import { gatewaySource } from './python-side.ts';
 import { type Endpoint, JupyterError, listKernelSpecs } from './rest.ts';
+import { findInterpreter } from './interpreter.ts';
 import { INSTALL_HINT } from './texts.ts';
 
 /** Where kernels are started: a server that is there already, or one of our own. */
@@ -127,7 +128,7 @@ export class ChildGateway implements Gateway {
   async #startAny(): Promise<Endpoint> {
     const reasons: string[] = [];
     for (const candidate of this.#options.interpreters) {
-      const interpreter = this.#find(candidate);
+      const interpreter = findInterpreter(candidate, this.#options.env);
       if (interpreter === undefined) {
         if (candidate.includes('/')) reasons.push(`${candidate}: not found`);
         continue;
@@ -141,13 +142,6 @@ export class ChildGateway implements Gateway {
     }
     const found = reasons.length > 0 ? ` (${reasons.join('; ')})` : '';
     throw new JupyterError(`Jupyter could not be started${found}. ${INSTALL_HINT}`);
-  }
-
-  #find(name: string): string | undefined {
-    const paths = name.includes('/')
-      ? [name]
-      : (this.#options.env['PATH'] ?? '').split(delimiter).map((directory) => join(directory, name));
-    return paths.find((path) => isExecutable(path));
   }
 
   /** @returns why it does not run */
@@ -234,15 +228,6 @@ function portOf(line: string): number | undefined {
 
 function lastLine(log: string): string {
   return log.trimEnd().split('\n').at(-1) ?? '';
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 function ignore(): void {
