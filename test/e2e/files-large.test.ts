@@ -1,5 +1,5 @@
 /** Transfers of any size: bounded memory, a free event loop, the same bytes, and nothing left behind. */
-import { execFileSync } from 'node:child_process';
+import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { createWriteStream, mkdirSync, readdirSync, readFileSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
@@ -16,6 +16,10 @@ const MIB = 1024 * 1024;
 const TOTAL_BYTES = 1024 * MIB;
 const MAX_GROWTH_BYTES = 64 * MIB;
 const MAX_LOOP_DELAY_SECONDS = 0.1;
+/** An idle process that tells how long it had to wait for its turn: that is the machine's, not the daemon's. */
+const WITNESS = `const delay = require('node:perf_hooks').monitorEventLoopDelay({ resolution: 5 });
+delay.enable();
+process.on('message', () => { process.send(delay.max / 1e9); delay.reset(); });`;
 const FILES = 100_000;
 const FILES_EACH = 1000;
 
@@ -23,6 +27,7 @@ const { bavail, bsize } = statfsSync(tmpdir());
 const hasRoom = bavail * bsize > 4 * TOTAL_BYTES;
 
 let build: Build;
+let witness: ChildProcess;
 let daemon: Daemon;
 let url: string;
 let work: string;
@@ -32,9 +37,11 @@ beforeAll(async () => {
   work = build.directory('work');
   daemon = new Daemon(build, ['0', '--state-dir', build.directory('state'), '--working-dir', work]);
   url = await daemon.url();
+  witness = spawn(process.execPath, ['-e', WITNESS], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
 });
 
 afterAll(async () => {
+  witness.kill();
   daemon.signal('SIGTERM');
   await daemon.exited;
   build[Symbol.dispose]();
@@ -52,18 +59,31 @@ async function longestLoopDelay(): Promise<number> {
   return Number(/^actiond_event_loop_delay_max_seconds (\S+)$/m.exec(text)?.[1]);
 }
 
+/** Seconds; the same of the witness. */
+async function longestMachineDelay(): Promise<number> {
+  const told = once(witness, 'message') as Promise<[number]>;
+  witness.send('now');
+  const [seconds] = await told;
+  return seconds;
+}
+
 interface Cost {
   readonly growthBytes: number;
   readonly loopDelaySeconds: number;
+  readonly machineDelaySeconds: number;
 }
 
 /** How far the memory of the daemon rises above what it is now, at its highest. */
 async function costOf(transfer: () => Promise<void>): Promise<Cost> {
-  await longestLoopDelay();
+  await Promise.all([longestLoopDelay(), longestMachineDelay()]);
   writeFileSync(`/proc/${daemon.pid}/clear_refs`, '5');
   const before = status('VmRSS');
   await transfer();
-  return { growthBytes: status('VmHWM') - before, loopDelaySeconds: await longestLoopDelay() };
+  return {
+    growthBytes: status('VmHWM') - before,
+    loopDelaySeconds: await longestLoopDelay(),
+    machineDelaySeconds: await longestMachineDelay(),
+  };
 }
 
 /** Sends what is generated as a multipart form. @returns its hash */
@@ -106,19 +126,22 @@ async function save(path: string, to: string): Promise<void> {
   await pipeline(await get(path), createWriteStream(to));
 }
 
-function expectCheap({ growthBytes, loopDelaySeconds }: Cost): void {
+function expectCheap({ growthBytes, loopDelaySeconds, machineDelaySeconds }: Cost): void {
   expect(growthBytes).toBeLessThan(MAX_GROWTH_BYTES);
-  expect(loopDelaySeconds).toBeLessThan(MAX_LOOP_DELAY_SECONDS);
+  expect(loopDelaySeconds).toBeLessThan(MAX_LOOP_DELAY_SECONDS + 2 * machineDelaySeconds);
 }
 
-// The delay is the machine's as well: others may take the processor away once.
 describe.skipIf(!hasRoom)('1 GiB (needs 4 GiB of free disk)', { retry: 2 }, () => {
   let uploaded = '';
 
   test('goes up', async () => {
     await upload('warm.bin', 64 * MIB);
     expectCheap(await costOf(async () => void (uploaded = await upload('large.bin', TOTAL_BYTES))));
-    expect(readdirSync(work).toSorted()).toEqual(['large.bin', 'warm.bin']);
+    expect(
+      readdirSync(work)
+        .filter((name) => !name.startsWith('.'))
+        .toSorted(),
+    ).toEqual(['large.bin', 'warm.bin']);
   });
 
   test('comes down as it is', async () => {

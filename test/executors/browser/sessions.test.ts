@@ -80,7 +80,7 @@ test('nothing is left of a browser: not after the server, nor after its parent p
   const profile = /--user-data-dir=(\S+)/.exec(
     readFileSync(`/proc/${session?.pid}/cmdline`, 'latin1').replaceAll('\0', ' '),
   )?.[1];
-  expect(profile).toMatch(/actiond-\d+-\w+\/browser-/);
+  expect(profile).toMatch(/actiond-\d+-\d+-\w+\/browser-/);
   expect(processesWith(profile ?? '').length).toBeGreaterThan(2);
   process.kill(session?.pid ?? 0, 'SIGKILL');
   await until('its helpers are gone', () => processesWith(profile ?? '').length === 0);
