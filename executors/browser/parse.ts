@@ -1,3 +1,4 @@
+import { SIMPLE_ESCAPES } from '../../src/protocol/python-literal.ts';
 import { ActionFault } from './fault.ts';
 import { MAX_ACTION_CHARS, MAX_CALLS, MAX_LITERAL_DEPTH } from './limits.ts';
 
@@ -26,21 +27,6 @@ const WORDS: ReadonlyMap<string, Literal> = new Map<string, Literal>([
   ['false', false],
   ['null', null],
 ]);
-const SIMPLE_ESCAPES: ReadonlyMap<string, string> = new Map([
-  ['n', '\n'],
-  ['t', '\t'],
-  ['r', '\r'],
-  ['a', '\x07'],
-  ['b', '\b'],
-  ['f', '\f'],
-  ['v', '\v'],
-  ['\\', '\\'],
-  ["'", "'"],
-  ['"', '"'],
-  ['\n', ''],
-  ['\r\n', ''],
-]);
-
 /**
  * The calls in a text of the action language (V0 §8.2): any number, with literals of Python as arguments. Comments, and words in between
  * that are no calls, are skipped. Nothing is evaluated.

@@ -15,7 +15,8 @@ const WORDS = new Map<string, PythonValue>([
   ['False', false],
 ]);
 
-const SIMPLE_ESCAPES = new Map<string, string>([
+/** What a backslash makes of the character behind it in a string of Python. */
+export const SIMPLE_ESCAPES: ReadonlyMap<string, string> = new Map([
   ['n', '\n'],
   ['t', '\t'],
   ['r', '\r'],

@@ -22,14 +22,8 @@ const KILL_MS = 1000;
 
 /** @returns undefined when the process is gone */
 export function readProcess(pid: number): ProcessInfo | undefined {
-  let stat: string;
-  try {
-    stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-  } catch {
-    return undefined;
-  }
-  // The command name may contain blanks and parentheses: fields count from the last one.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  const fields = statFields(pid);
+  if (fields === undefined) return undefined;
   return {
     pid,
     state: fields[0] ?? 'X',
@@ -41,6 +35,16 @@ export function readProcess(pid: number): ProcessInfo | undefined {
   };
 }
 
+/** The row from the state on: the command name before it may contain blanks and parentheses. */
+function statFields(pid: number): string[] | undefined {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
+    return stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  } catch {
+    return undefined;
+  }
+}
+
 /** Where `/proc/PID/stat` has the exit status, counted from the state. */
 const EXIT_STATUS_FIELD = 49;
 
@@ -49,13 +53,7 @@ const EXIT_STATUS_FIELD = 49;
  * @returns undefined when it has not ended, or nobody can tell any more
  */
 export function exitText(pid: number): string | undefined {
-  let stat: string;
-  try {
-    stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
-  } catch {
-    return undefined;
-  }
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  const fields = statFields(pid) ?? [];
   const status = Number(fields[EXIT_STATUS_FIELD]);
   if (fields[0] !== 'Z' || !Number.isInteger(status)) return undefined;
   const signal = status & 0x7f;
