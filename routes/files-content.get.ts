@@ -89,10 +89,14 @@ function wantedRange({ headers }: FastifyRequest, info: ServedFile['info']): Byt
     return undefined;
   const [, first = '', last = ''] = /^bytes=(\d*)-(\d*)$/i.exec(headers.range?.trim() ?? '') ?? [];
   if (first === '' && last === '') return undefined;
+  // A range that ends before it begins is none (RFC 9110 §14.1.1).
+  if (first !== '' && last !== '' && Number(last) < Number(first)) return undefined;
   const start = first === '' ? Math.max(0, info.size - Number(last)) : Number(first);
   const end = first === '' || last === '' ? info.size : Math.min(Number(last) + 1, info.size);
   if (start < end) return { start, end };
-  throw new AppError('RANGE_INVALID', `Range ${headers.range}: the file has ${info.size} bytes.`);
+  throw new AppError('RANGE_INVALID', `Range ${headers.range}: the file has ${info.size} bytes.`, {
+    headers: { 'content-range': `bytes */${info.size}` },
+  });
 }
 
 const TYPES: ReadonlyMap<string, string> = new Map([

@@ -120,6 +120,7 @@ function answerError(
   const { detail, errors } = error.toBody();
   void reply
     .code(error.status)
+    .headers(error.headers)
     .send({ detail: mask(detail), ...(errors === undefined ? {} : { errors: mask(errors) }) });
 }
 

@@ -68,6 +68,8 @@ export interface ErrorBody {
 export interface AppErrorOptions {
   /** What is wrong with the request, one line for each problem; goes to the client. */
   readonly errors?: string;
+  /** Headers of the answer. */
+  readonly headers?: Readonly<Record<string, string>>;
   /** For the log alone. */
   readonly cause?: unknown;
 }
@@ -78,15 +80,17 @@ export class AppError extends Error {
   readonly status: number;
   readonly retryable: boolean;
   readonly errors: string | undefined;
+  readonly headers: Readonly<Record<string, string>>;
 
   /** @param detail replaces the code's own text; it goes to the client, so no secrets */
-  constructor(code: ErrorCode, detail?: string, { errors, cause }: AppErrorOptions = {}) {
+  constructor(code: ErrorCode, detail?: string, { errors, headers, cause }: AppErrorOptions = {}) {
     super(detail ?? ERRORS[code].detail, cause === undefined ? undefined : { cause });
     this.name = 'AppError';
     this.code = code;
     this.status = ERRORS[code].status;
     this.retryable = ERRORS[code].retryable;
     this.errors = errors;
+    this.headers = headers ?? {};
   }
 
   /** @param errors what is wrong with the body, one line for each problem, each with the path of its field */

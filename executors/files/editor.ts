@@ -74,6 +74,8 @@ export class Editor {
 
   /** Carries out an `edit` action. @throws EditorError */
   async edit(givenPath: string, command: EditCommand): Promise<EditorResult> {
+    const line = command.insert_line;
+    if (typeof line === 'string') throw new EditorError(`Invalid insert_line value: '${line}'. Expected an integer.`);
     if (command.command === 'view') return this.view(givenPath, null);
     const path = pythonPath(givenPath);
     const key = await this.#access.keyOf(path);
@@ -105,7 +107,7 @@ export class Editor {
       case 'insert':
         if (line === null) throw missingParameter('insert_line', command);
         if (newStr === null) throw missingParameter('new_str', command);
-        return this.#apply(path, key, pin, (text) => insertLines(text, line, newStr, path));
+        return this.#apply(path, key, pin, (text) => insertLines(text, Number(line), newStr, path));
       case 'undo_edit':
         return this.#undo(path, key, pin);
       default:

@@ -43,12 +43,10 @@ export async function* searchWithRipgrep(search: RipgrepSearch): AsyncGenerator<
   try {
     await once(child, 'spawn');
     const complaint = firstWords(child);
-    const separator = request.pattern === undefined ? 0 : NEWLINE;
     let hasFound = false;
-    for await (const record of records(child.stdout, separator)) {
-      const found = parse(record, root, request.pattern !== undefined);
-      if (found) yield found;
-      hasFound ||= found !== undefined;
+    for await (const found of readFound(child.stdout, root, request.pattern !== undefined)) {
+      yield found;
+      hasFound = true;
     }
     const [code] = (await closed) as [number | null];
     const isFailure = code !== 0 && code !== NOTHING_FOUND && !(code === SOME_UNREADABLE && hasFound);
@@ -74,27 +72,42 @@ function argumentsOf({ glob, pattern, regex, ignore_case, hidden }: SearchFilesR
   return [...common, ...globs, ...lines, '--max-columns-preview', ...how, '--regexp', pattern, '--', START];
 }
 
-/** `path`, or `path NUL line:text`. */
-function parse(record: Buffer, root: string, hasText: boolean): Found | undefined {
-  if (!hasText) return { path: absolute(record, root) };
-  const end = record.indexOf(0);
-  if (end < 0) return undefined;
-  const rest = record.toString('utf8', end + 1);
-  const colon = rest.indexOf(':');
-  const text = rest.slice(colon + 1).replace(/\r$/, '');
-  return { path: absolute(record.subarray(0, end), root), line: Number(rest.slice(0, colon)), text };
+/** Records are `path NUL`, or `path NUL line:text NEWLINE`; a path may have any other byte. */
+async function* readFound(stream: Readable, root: string, hasText: boolean): AsyncGenerator<Found> {
+  let name: Buffer | undefined;
+  for await (const field of fields(stream, () => (name === undefined ? 0 : NEWLINE))) {
+    if (!hasText) yield { path: absolute(field, root) };
+    else if (name === undefined) name = withoutWarnings(field);
+    else {
+      const rest = field.toString('utf8');
+      const colon = rest.indexOf(':');
+      const text = rest.slice(colon + 1).replace(/\r$/, '');
+      yield { path: absolute(name, root), line: Number(rest.slice(0, colon)), text };
+      name = undefined;
+    }
+  }
+}
+
+/** What it says of a file that turned out to be binary behind a match: lines of their own, before the next path. */
+const BINARY_WARNINGS =
+  /^(?:[^]*?: (?:WARNING: stopped searching binary file after match|binary file matches) \(found "\\0" byte around offset \d+\)\n)+/;
+
+function withoutWarnings(field: Buffer): Buffer {
+  if (!field.includes('byte around offset')) return field;
+  return Buffer.from(field.toString('latin1').replace(BINARY_WARNINGS, ''), 'latin1');
 }
 
 function absolute(name: Buffer, root: string): string {
   return `${root === '/' ? '' : root}/${name.toString('utf8', START.length)}`;
 }
 
-async function* records(stream: Readable, separator: number): AsyncGenerator<Buffer> {
+/** @param separator what ends the next field */
+async function* fields(stream: Readable, separator: () => number): AsyncGenerator<Buffer> {
   let open: Buffer = Buffer.alloc(0);
   for await (const chunk of stream) {
     open = Buffer.concat([open, chunk as Buffer]);
     let start = 0;
-    for (let end = open.indexOf(separator); end >= 0; end = open.indexOf(separator, start)) {
+    for (let end = open.indexOf(separator()); end >= 0; end = open.indexOf(separator(), start)) {
       yield open.subarray(start, end);
       start = end + 1;
     }

@@ -50,9 +50,8 @@ export async function recover(directory: string, onProblem: OnProblem): Promise<
   const accepted = new Set([known, ...(stored && known === stored.current ? stored.former : [])]);
   const recovery = new Recovery(directory, accepted, onProblem);
   const segments = await recovery.chain(candidates);
-  // Seqs of a generation are never given twice to what somebody may have read.
-  const hadEvents = recovery.hasLost || candidates.some(({ first }) => first > 1);
-  const isNew = known === undefined || recovery.hasLostNewest || (segments.length === 0 && hadEvents);
+  // Seqs of a generation are never given twice to what somebody may have read: an empty log may have had events.
+  const isNew = known === undefined || recovery.hasLostNewest || segments.length === 0;
   const current = isNew ? newGeneration() : known;
   const kept = new Set(segments.map(({ first }) => first));
   const former = new Set(

@@ -131,7 +131,7 @@ export const WriteArgs = z.object({
   security_risk,
 });
 
-/** Arguments of `edit` (V0 §3.2). A numeric string in `insert_line` becomes a number. */
+/** Arguments of `edit` (V0 §3.2). A numeric string in `insert_line` becomes a number; another one is the editor's to answer (V0 §7.4). */
 export const EditArgs = z.object({
   path,
   command: text(
@@ -141,7 +141,7 @@ export const EditArgs = z.object({
   old_str: z.string().nullable().default(null).describe('Text to replace, for `str_replace`.'),
   new_str: z.string().nullable().default(null).describe('Text to put in, for `str_replace` and `insert`.'),
   insert_line: z
-    .union([z.int(), z.string().regex(NUMERIC).transform(Number), z.null()], {
+    .union([z.int(), z.string().transform((line) => (NUMERIC.test(line) ? Number(line) : line)), z.null()], {
       error: expectation('an integer or a numeric string'),
     })
     .default(null)

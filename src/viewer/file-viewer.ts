@@ -48,6 +48,8 @@ export class FileViewer {
   readonly #options: FileViewerOptions;
   readonly #app: FastifyInstance;
   #address = '';
+  /** What stood in the file before: another server's, perhaps. */
+  #former = '';
 
   constructor(options: FileViewerOptions) {
     this.#options = options;
@@ -63,13 +65,15 @@ export class FileViewer {
   async start(): Promise<void> {
     await this.#app.listen({ port: 0, host: '127.0.0.1' });
     this.#address = `http://localhost:${(this.#app.server.address() as AddressInfo).port}`;
+    this.#former = await readFile(this.#options.addressFile, 'utf8').catch(() => '');
     await replaceText(this.#options.addressFile, this.#address);
   }
 
   async stop(): Promise<void> {
     const { addressFile } = this.#options;
     const isOurs = this.#address !== '' && (await readFile(addressFile, 'utf8').catch(() => '')) === this.#address;
-    if (isOurs) await rm(addressFile, { force: true }).catch(() => {});
+    if (isOurs && (await answers(this.#former))) await replaceText(addressFile, this.#former).catch(() => {});
+    else if (isOurs) await rm(addressFile, { force: true }).catch(() => {});
     await this.#app.close();
   }
 
@@ -144,5 +148,18 @@ async function replaceText(path: string, text: string): Promise<void> {
   } catch (error) {
     await rm(temporary, { force: true });
     throw error;
+  }
+}
+
+const FORMER_LIMIT_MS = 300;
+
+/** Whether a viewer is there: the file may be left over from one that was killed. */
+async function answers(address: string): Promise<boolean> {
+  if (!/^http:\/\/localhost:\d+$/.test(address)) return false;
+  try {
+    await fetch(address, { signal: AbortSignal.timeout(FORMER_LIMIT_MS) });
+    return true;
+  } catch {
+    return false;
   }
 }

@@ -156,6 +156,20 @@ describe('the last segment', () => {
     }
   });
 
+  test.each(['gone', 'without a byte', 'without a record'])('all segments %s: another stream', async (how) => {
+    for (const isWithIndex of [true, false]) {
+      await using copy = await copyWith(sample.last, isWithIndex);
+      for (const name of await filesOf(copy.path, '.seg')) {
+        const file = path.join(copy.path, name);
+        if (how === 'gone') await rm(file);
+        else await writeFile(file, how === 'without a byte' ? '' : (await readFile(file)).subarray(0, 32));
+        if (!isWithIndex) await rm(file.replace('.seg', '.idx'), { force: true });
+      }
+      await using opened = await openLog(copy.path);
+      expect(opened.log.extent.stream).not.toBe(sample.stream);
+    }
+  });
+
   test('any bytes after its end are cut off', async () => {
     await fc.assert(
       fc.asyncProperty(fc.uint8Array({ minLength: 1, maxLength: 100 }), async (junk) => {

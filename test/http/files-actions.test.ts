@@ -294,6 +294,9 @@ describe('edit', () => {
     expect(await contentOf(`${dir}/no/x`, { command: 'create', file_text: 'x' })).toBe(
       `ERROR:\nRan into [Errno 2] No such file or directory: '${dir}/no/x' while trying to write to ${dir}/no/x`,
     );
+    expect(await contentOf('/no/such', { command: 'insert', insert_line: 'zz', new_str: 'x' })).toBe(
+      "ERROR:\nInvalid insert_line value: 'zz'. Expected an integer.",
+    );
     expect(await contentOf(path, { command: 'bogus' })).toContain(
       'Unrecognized command bogus. The allowed commands for the oh_editor tool are: view, create, str_replace, insert, undo_edit',
     );

@@ -105,3 +105,18 @@ test('the file with the address goes with the viewer', async () => {
   await viewer.stop();
   expect(existsSync(addressFile)).toBe(false);
 });
+
+test('a second viewer gives the name back when it goes, to one that is still there', async () => {
+  const shared = join(folder.path, 'shared-url');
+  const options = { read: () => Promise.reject(new Error('nothing here')), addressFile: shared };
+  const [first, second, third] = [new FileViewer(options), new FileViewer(options), new FileViewer(options)];
+  await first.start();
+  await second.start();
+  expect(readFileSync(shared, 'utf8')).toBe(second.address);
+  await second.stop();
+  expect(readFileSync(shared, 'utf8')).toBe(first.address);
+  await third.start();
+  await first.stop();
+  await third.stop();
+  expect(existsSync(shared)).toBe(false);
+});

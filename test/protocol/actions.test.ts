@@ -263,6 +263,7 @@ describe('insert_line', () => {
     ['3', 3],
     [' +12 ', 12],
     ['-1', -1],
+    ['zz', 'zz'],
     [null, null],
   ])('%j is %j', (insert_line, expected) => {
     expect(parsedArgs({ action: 'edit', args: { path: '/a', insert_line } })).toMatchObject({ insert_line: expected });
@@ -388,8 +389,8 @@ const MISTAKES: readonly [unknown, string][] = [
     'action.args.content: expected a string, got an object. Send {"action":"write","args":{"path":"...","content":"..."}}.',
   ],
   [
-    { action: 'edit', args: { path: '/a', insert_line: 'zz' } },
-    'action.args.insert_line: expected an integer or a numeric string, got the string "zz". ' +
+    { action: 'edit', args: { path: '/a', insert_line: {} } },
+    'action.args.insert_line: expected an integer or a numeric string, got an object. ' +
       'Send {"action":"edit","args":{"path":"...","command":"str_replace","old_str":"...","new_str":"..."}}.',
   ],
   [
