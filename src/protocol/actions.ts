@@ -141,7 +141,7 @@ export const EditArgs = z.object({
   old_str: z.string().nullable().default(null).describe('Text to replace, for `str_replace`.'),
   new_str: z.string().nullable().default(null).describe('Text to put in, for `str_replace` and `insert`.'),
   insert_line: z
-    .union([z.int(), z.string().transform((line) => (NUMERIC.test(line) ? Number(line) : line)), z.null()], {
+    .union([z.int(), z.string().transform((given) => (NUMERIC.test(given) ? Number(given) : given)), z.null()], {
       error: expectation('an integer or a numeric string'),
     })
     .default(null)
