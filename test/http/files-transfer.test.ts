@@ -95,6 +95,21 @@ print(json.dumps({i.filename: z.read(i).decode('latin1') for i in z.infolist()})
   return new Map(Object.entries(JSON.parse(text) as Record<string, string>));
 }
 
+/** What this process, which is the server's too, has open there. */
+function openFilesBelow(directory: string): string[] {
+  return readdirSync('/proc/self/fd')
+    .map((fd) => linkOf(`/proc/self/fd/${fd}`))
+    .filter((path) => path.startsWith(directory));
+}
+
+function linkOf(path: string): string {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return '';
+  }
+}
+
 describe('upload', () => {
   test('more than the limit of JSON bodies, byte for byte, with the umask', async () => {
     const bytes = Buffer.alloc(5 * 1024 * 1024, 'some bytes ');
@@ -162,6 +177,26 @@ describe('upload', () => {
     expect(reply.status).toBe(422);
     expect(readdirSync(dir)).toEqual([]);
     expect((await server.request('GET', '/alive')).status).toBe(200);
+  });
+
+  test.each([
+    ['short', 'a'],
+    ['long', 'x'.repeat(3_000_000)],
+  ])('a form with several files is refused and leaves nothing (%s ones)', async (_length, text) => {
+    writeFileSync(join(dir, 'a'), 'old');
+    for (const recursive of ['false', 'true']) {
+      const form = new FormData();
+      form.append('file', new Blob([text]), recursive === 'true' ? 'a.zip' : 'a');
+      form.append('file', new Blob([text]), 'b');
+      form.append('file', new Blob([text]), 'c');
+      const address = `${server.url}/upload_file?destination=${dir}&recursive=${recursive}`;
+      const reply = await fetch(address, { method: 'POST', body: form });
+      expect(reply.status).toBe(422);
+      expect(await reply.text()).toContain('expected one part \\"file\\", got 3');
+      expect(readdirSync(dir)).toEqual(['a']);
+    }
+    expect(readFileSync(join(dir, 'a'), 'utf8')).toBe('old');
+    expect(openFilesBelow(dir)).toEqual([]);
   });
 
   test('what is refused at once is read to its end, for clients that listen only then', async () => {
