@@ -10,6 +10,7 @@ import {
   rmSync,
   statSync,
   symlinkSync,
+  truncateSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs';
@@ -85,8 +86,12 @@ async function listFiles(path?: string | null): Promise<unknown> {
 async function download(path: string): Promise<Map<string, string>> {
   const reply = await fetch(`${server.url}/download_files?path=${encodeURIComponent(path)}`);
   expect(reply.status).toBe(200);
+  return entriesOf(Buffer.from(await reply.arrayBuffer()));
+}
+
+function entriesOf(bytes: Buffer): Map<string, string> {
   const archive = join(host, `download-${count}.zip`);
-  writeFileSync(archive, Buffer.from(await reply.arrayBuffer()));
+  writeFileSync(archive, bytes);
   const script = `import zipfile,sys,json
 z = zipfile.ZipFile(sys.argv[1])
 assert z.testzip() is None
@@ -367,6 +372,33 @@ describe('download', () => {
     expect([...found.keys()].toSorted()).toEqual([SKIPPED_LIST, 'good'].toSorted());
     for (const text of ['"dangling": No such file or directory', '"pipe": a named pipe', '"socket": a socket'])
       expect(found.get(SKIPPED_LIST)).toContain(text);
+  });
+
+  test('a file that becomes shorter meanwhile is named', async () => {
+    const path = join(dir, 'shrinks');
+    const size = 30_000_000;
+    writeFileSync(path, Buffer.alloc(size, 'x'));
+    const reply = await fetch(`${server.url}/download_files?path=${dir}`);
+    const reader = reply.body?.getReader();
+    const pieces: Uint8Array[] = [];
+    for (let next = await reader?.read(); next?.value; next = await reader?.read()) {
+      // Nobody has read the rest yet: it is far more than the buffers of a connection hold.
+      if (pieces.length === 0) truncateSync(path, 1000);
+      pieces.push(next.value);
+    }
+    const found = entriesOf(Buffer.concat(pieces));
+    const { length = 0 } = found.get('shrinks') ?? {};
+    expect(length).toBeGreaterThan(0);
+    expect(length).toBeLessThan(size);
+    expect(found.get(SKIPPED_LIST)).toBe(
+      `"shrinks": cut after ${length} of ${size} bytes: it became shorter while it was read\n`,
+    );
+  });
+
+  test('files of the kernel are whole, whatever size they report', async () => {
+    expect(statSync('/sys/devices/system/cpu/online').size).toBe(4096);
+    const found = await download('/sys/devices/system/cpu/online');
+    expect([...found.keys()]).toEqual(['online']);
   });
 
   test('Info-ZIP takes it too, with the modes', async () => {
