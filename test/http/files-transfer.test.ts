@@ -309,11 +309,38 @@ entry('back\\\\slash', 0o100644, b's')`);
     symlinkSync(outside, join(inside, 'to'));
     writeFileSync(join(outside, 'file'), 'theirs');
     symlinkSync(join(outside, 'file'), join(inside, 'f'));
-    expect((await unpack(zipWith("z.writestr('to/new', 'x')"), inside)).status).toBe(500);
+    expect(await unpack(zipWith("z.writestr('to/new', 'x')"), inside)).toMatchObject({
+      status: 422,
+      json: {
+        detail: `Entry "to/new" cannot be unpacked: ${inside}/to is a symbolic link, which is not followed. Before it 0 of 1 entries were unpacked.`,
+      },
+    });
     expect((await unpack(zipWith("z.writestr('f', 'ours')"), inside)).status).toBe(200);
     expect(readdirSync(outside)).toEqual(['file']);
     expect(readFileSync(join(outside, 'file'), 'utf8')).toBe('theirs');
     expect(readFileSync(join(inside, 'f'), 'utf8')).toBe('ours');
+  });
+
+  test.each([
+    ['a directory where a file comes', 'mkdir f0', 'f0', 'f0', 'Is a directory: DIR/f0'],
+    ['a directory where a link comes', 'mkdir f0', 'f0 ->', 'f0', 'Is a directory: DIR/f0'],
+    ['a file where a directory comes', 'touch f0', 'f0/', 'f0', 'Not a directory: DIR/f0'],
+    ['a file above', 'touch f0', 'f0/a/b', 'f0/a/b', 'Not a directory: DIR/f0'],
+    ['a link above', 'mkdir d; ln -s d f0', 'f0/a/b', 'f0/a/b', 'DIR/f0 is a symbolic link, which is not followed'],
+    ['a link to nowhere above', 'ln -s nowhere f0', 'f0/a', 'f0/a', 'DIR/f0 is a symbolic link, which is not followed'],
+    ['a pipe', 'mkfifo f0', 'f0', 'f0', 'DIR/f0 is a named pipe, which is not replaced'],
+    ['a pipe above', 'mkfifo f0', 'f0/a', 'f0/a', 'Not a directory: DIR/f0'],
+  ])('%s is in the way: the entry is named, and how much was unpacked', async (_what, prepare, entry, name, reason) => {
+    execFileSync('bash', ['-c', prepare], { cwd: dir });
+    const there = readdirSync(dir);
+    const add = entry.endsWith(' ->') ? `entry('${name}', 0o120777, b'first')` : `z.writestr('${entry}', b'')`;
+    const { status, json } = await unpack(zipWith(`z.writestr('first', '1')\n${add}\n`));
+    expect(json.detail).toBe(
+      `Entry "${name}" cannot be unpacked: ${reason.replace('DIR', dir)}. Before it 1 of 2 entries were unpacked.`,
+    );
+    expect(status).toBe(422);
+    expect(readdirSync(dir)).toEqual([...there, 'first'].toSorted());
+    expect(openFilesBelow(dir)).toEqual([]);
   });
 
   test('what is no archive is refused', async () => {
