@@ -19,19 +19,24 @@ const FORM_LIMITS = { fields: 100, fieldSize: 64 * 1024, parts: 200, headerPairs
 /**
  * The file of a multipart form, as it comes.
  * @param name of the part
- * @throws AppError BODY_INVALID when the body is no such form, or has no such part
+ * @throws AppError BODY_INVALID when the body is no such form, or has no such part; `content` also when there are several
  */
 export async function openMultipartFile(request: IncomingMessage, name: string): Promise<MultipartFile> {
   const form = await openForm(request);
+  let count = 0;
   const file = new Promise<{ stream: Readable; given: string }>((resolve) => {
     form.on('file', (field, stream, given) => {
       // A part that breaks off says so at any time, also when nobody reads it; `ended` tells whoever does.
       stream.on('error', () => {});
-      if (field === name) resolve({ stream, given });
+      if (field === name) count += 1;
+      // What nobody reads would hold up the rest of the body.
+      if (field === name && count === 1) resolve({ stream, given });
       else stream.resume();
     });
   });
-  const ended = pipeline(request, form);
+  const ended = pipeline(request, form).then(() => {
+    if (count > 1) throw new Error(`expected one part "${name}", got ${count}. Send one request for each file.`);
+  });
   // The rest of the body is read in any case: a client that is still sending would wait for ever, and not see the answer.
   const discard = (): void => {
     request.unpipe(form);

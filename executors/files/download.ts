@@ -28,7 +28,7 @@ const OPEN_ENTRY = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOL
 /**
  * A directory, or one file, as a zip archive that is made while it is sent: files only, entries relative to the directory, links to
  * files followed, links to directories left out, no compression (V0 §2.6). What cannot be read is left out and listed in
- * `SKIPPED_LIST`; a file that changes meanwhile is cut at the size it had.
+ * `SKIPPED_LIST`; a file that grows meanwhile is cut at the size it had, one that becomes shorter is listed as well.
  * @throws ENOENT, EACCES, OutsideRootsError, SpecialFileError
  */
 export async function openDownload(access: FileAccess, path: string): Promise<Download> {
@@ -163,6 +163,7 @@ class Archive {
       if (bytesRead === 0) break;
       size += bytesRead;
     }
+    if (size < stats.size) await this.#noteShort(file, name, stats, size);
     yield* this.#zip.file(infoOf(name, stats), buffer.subarray(0, size));
   }
 
@@ -170,7 +171,7 @@ class Archive {
   async *#large(file: FileHandle, name: string, stats: Stats): AsyncGenerator<Buffer> {
     yield this.#zip.begin(infoOf(name, stats));
     for (let position = 0; position < stats.size;) {
-      const bytes = await this.#readPiece(file, name, position, Math.min(CHUNK_BYTES, stats.size - position));
+      const bytes = await this.#readPiece(file, name, position, stats);
       if (bytes.length === 0) break;
       position += bytes.length;
       yield this.#zip.data(bytes);
@@ -178,14 +179,24 @@ class Archive {
     yield this.#zip.endFile();
   }
 
-  async #readPiece(file: FileHandle, name: string, position: number, length: number): Promise<Buffer> {
+  /** Nothing at the end, wherever that is now. */
+  async #readPiece(file: FileHandle, name: string, position: number, stats: Stats): Promise<Buffer> {
+    const length = Math.min(CHUNK_BYTES, stats.size - position);
     try {
       const { buffer, bytesRead } = await file.read(Buffer.allocUnsafeSlow(length), 0, length, position);
+      if (bytesRead === 0) await this.#noteShort(file, name, stats, position);
       return buffer.subarray(0, bytesRead);
     } catch (error) {
       this.#skip(name, `cut after ${position} bytes: ${reasonOf(error)}`);
       return Buffer.alloc(0);
     }
+  }
+
+  /** Files of the kernel report sizes that they never had, and are whole all the same. */
+  async #noteShort(file: FileHandle, name: string, stats: Stats, size: number): Promise<void> {
+    const now = await file.stat();
+    if (now.size === stats.size && now.ctimeMs === stats.ctimeMs) return;
+    this.#skip(name, `cut after ${size} of ${stats.size} bytes: it became shorter while it was read`);
   }
 
   *#end(): Generator<Buffer> {

@@ -3,9 +3,6 @@ import { officeParts } from './office-parts.ts';
 /** Rows of one sheet that are shown; the answer is cut long before. */
 const MAX_ROWS = 2000;
 
-/** Pages of a PDF that are looked at. */
-const MAX_PAGES = 500;
-
 /**
  * The text of an office file or PDF as Markdown. Libraries are loaded when they are needed.
  * @param extension lower case, with the dot
@@ -21,8 +18,10 @@ export async function toMarkdown(bytes: Buffer, extension: string): Promise<stri
       return workbookToMarkdown(bytes);
     case '.pptx':
       return slidesToMarkdown(bytes);
-    case '.pdf':
-      return pdfToMarkdown(bytes);
+    case '.pdf': {
+      const { pdfToText } = await import('./pdf.ts');
+      return pdfToText(bytes);
+    }
     default:
       throw new Error(`this server has no speech recognition for ${extension} files`);
   }
@@ -80,19 +79,4 @@ function paragraphText(paragraph: {
   return Array.from(paragraph.getElementsByTagName('a:t'), ({ textContent }) => textContent ?? '')
     .join('')
     .trim();
-}
-
-async function pdfToMarkdown(bytes: Buffer): Promise<string> {
-  const { openPdf } = await import('./pdf.ts');
-  const document = await openPdf(bytes);
-  try {
-    const pages: string[] = [];
-    for (let number = 1; number <= Math.min(document.numPages, MAX_PAGES); number += 1) {
-      const { items } = await (await document.getPage(number)).getTextContent();
-      pages.push(items.map((item) => ('str' in item ? item.str + (item.hasEOL ? '\n' : '') : '')).join(''));
-    }
-    return pages.join('\n\n').trim();
-  } finally {
-    await document.loadingTask.destroy();
-  }
 }

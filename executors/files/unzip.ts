@@ -4,7 +4,7 @@ import type { Readable } from 'node:stream';
 import { crc32 } from 'node:zlib';
 import type { FileAccess } from '../../src/sandbox/file-access.ts';
 import { codeOf, fault } from '../../src/sandbox/file-faults.ts';
-import type { Pin } from '../../src/sandbox/pin.ts';
+import { kindOf, type Pin } from '../../src/sandbox/pin.ts';
 import { Replacement, writeFully } from './replacement.ts';
 import {
   checkArchive,
@@ -15,6 +15,7 @@ import {
   safeEntries,
   type UnzipLimits,
 } from './zip-entries.ts';
+import { InTheWayError, stoppedAt } from './unzip-faults.ts';
 import { linkTarget } from './zip-links.ts';
 
 /** Directories that are held open while their files are unpacked. */
@@ -26,7 +27,8 @@ const CREATE = constants.O_CREAT | constants.O_EXCL | constants.O_WRONLY | const
  * Unpacks an archive into a directory. The whole archive is looked at first, and refused as a whole; then files are made one by one,
  * with the permission bits of the archive, existing ones replaced. Nothing is written through a symbolic link, whoever made it, and
  * links come last.
- * @throws AppError ARCHIVE_REFUSED; ENOSPC, EACCES, ENOTDIR, EISDIR, after which what was unpacked so far is there
+ * @throws AppError ARCHIVE_REFUSED, also for what is in the way of an entry; DISK_FULL, TRANSFER_FAILED. What was unpacked so far is
+ * there then, and the text says how much and where it stopped.
  */
 export async function unzip(
   access: FileAccess,
@@ -36,16 +38,26 @@ export async function unzip(
 ): Promise<void> {
   const { bavail, bsize } = await statfs(destination.link);
   const checked = await openZip(archive.fd);
-  await checkArchive(checked, limits, bavail * bsize, (entry) => linkTarget(checked, entry));
+  const total = await checkArchive(checked, limits, bavail * bsize, (entry) => linkTarget(checked, entry));
   await using target = new Target(access, destination);
   const links: SafeEntry[] = [];
   const zip = await openZip(archive.fd);
+  let done = 0;
+  const unpack = async (entry: SafeEntry): Promise<void> => {
+    try {
+      if (entry.kind === 'link') await target.link(entry, await linkTarget(zip, entry));
+      else if (entry.kind === 'directory') await target.directory(entry.parts);
+      else await target.file(entry, await openEntry(zip, entry));
+    } catch (error) {
+      throw stoppedAt(entry, error, { path: target.pathOf(entry.parts), done, total });
+    }
+    done += 1;
+  };
   for await (const entry of safeEntries(zip)) {
     if (entry.kind === 'link') links.push(entry);
-    else if (entry.kind === 'directory') await target.directory(entry.parts);
-    else await target.file(entry, await openEntry(zip, entry));
+    else await unpack(entry);
   }
-  for (const entry of links) await target.link(entry, await linkTarget(zip, entry));
+  for (const entry of links) await unpack(entry);
 }
 
 /** The directory that is unpacked into, and those below that were used last. */
@@ -60,7 +72,7 @@ class Target implements AsyncDisposable {
     this.#root = root;
   }
 
-  /** Makes it and those above it where they are missing. @throws ENOTDIR for a link on the way */
+  /** Makes it and those above it where they are missing. @throws ENOTDIR, InTheWayError for a link on the way */
   async directory(parts: readonly string[]): Promise<Pin> {
     const name = parts.at(-1);
     if (name === undefined) return this.#root;
@@ -72,21 +84,32 @@ class Target implements AsyncDisposable {
       return known;
     }
     const parent = await this.directory(parts.slice(0, -1));
-    const path = this.#pathOf(parts);
-    const pin = await this.#access.makeDirectory(parent, name, path);
+    const path = this.pathOf(parts);
+    const pin = await this.#access.makeDirectory(parent, name, path).catch(async (error: unknown) => {
+      const stats = await lstat(parent.child(name)).catch(() => undefined);
+      throw stats?.isSymbolicLink() ? throughLink(path) : error;
+    });
     if (pin.path !== path) {
       await pin.close();
-      throw fault('ENOTDIR', path);
+      throw throughLink(path);
     }
     await this.#keep(key, pin);
     return pin;
   }
 
   async file(entry: SafeEntry, content: Readable): Promise<void> {
+    try {
+      await this.#file(entry, content);
+    } finally {
+      content.destroy();
+    }
+  }
+
+  async #file(entry: SafeEntry, content: Readable): Promise<void> {
     const { parts, mode } = entry;
     const parent = await this.directory(parts.slice(0, -1));
     const name = parts.at(-1) ?? '';
-    const path = this.#pathOf(parts);
+    const path = this.pathOf(parts);
     this.#access.require(parent, 'write', path);
     const created = await open(parent.child(name), CREATE, mode ?? 0o666).catch((error: unknown) => {
       if (codeOf(error) !== 'EEXIST') throw error;
@@ -108,8 +131,8 @@ class Target implements AsyncDisposable {
     const parent = await this.directory(parts.slice(0, -1));
     const name = parts.at(-1) ?? '';
     const place = parent.child(name);
-    this.#access.require(parent, 'write', this.#pathOf(parts));
-    await this.#remove(parent, name, this.#pathOf(parts));
+    this.#access.require(parent, 'write', this.pathOf(parts));
+    await this.#remove(parent, name, this.pathOf(parts));
     await symlink(to, place);
     await this.#access.claim(place, parent.stats);
   }
@@ -123,6 +146,8 @@ class Target implements AsyncDisposable {
   async #replace(path: string, entry: SafeEntry, content: Readable, parent: Pin, name: string): Promise<void> {
     await using pin = await this.#access.pinChild(parent, name, path).catch(() => undefined);
     if (pin?.path !== path) await this.#remove(parent, name, path);
+    else if (pin.stats.isDirectory()) throw fault('EISDIR', path);
+    else if (!pin.stats.isFile()) throw new InTheWayError(`${path} is a ${kindOf(pin.stats)}, which is not replaced`);
     await using replacement = await Replacement.begin(this.#access, path, { mode: entry.mode, isFresh: true });
     await copyTo(replacement.handle, entry, content);
     await replacement.commit();
@@ -137,7 +162,7 @@ class Target implements AsyncDisposable {
     await unlink(parent.child(name));
   }
 
-  #pathOf(parts: readonly string[]): string {
+  pathOf(parts: readonly string[]): string {
     return [this.#root.path === '/' ? '' : this.#root.path, ...parts].join('/');
   }
 
@@ -149,6 +174,10 @@ class Target implements AsyncDisposable {
     this.#pins.delete(oldest[0]);
     await oldest[1].close();
   }
+}
+
+function throughLink(path: string): InTheWayError {
+  return new InTheWayError(`${path} is a symbolic link, which is not followed`);
 }
 
 /** @throws AppError ARCHIVE_REFUSED for other bytes than the archive promises */

@@ -68,6 +68,7 @@ export async function* safeEntries(zip: ZipFile): AsyncGenerator<SafeEntry> {
 /**
  * Looks at a whole archive before anything is unpacked.
  * @param checkLink throws for a link that must not be made
+ * @returns how many entries it has
  * @throws AppError ARCHIVE_REFUSED for unsafe names, links that entries would go through, and more than the limits allow
  */
 export async function checkArchive(
@@ -75,7 +76,7 @@ export async function checkArchive(
   limits: UnzipLimits,
   freeBytes: number,
   checkLink: (entry: SafeEntry) => Promise<unknown>,
-): Promise<void> {
+): Promise<number> {
   /** Names that nothing can be below. */
   const leaves = new Map<string, 'file' | 'link'>();
   const directories = new Set<string>();
@@ -101,6 +102,7 @@ export async function checkArchive(
     if (kind === 'link') throw refused(`an entry goes through a symbolic link, ${quote(directory)}`);
     if (kind === 'file') throw refused(`entry ${quote(directory)} is a file and a directory`);
   }
+  return count;
 }
 
 /** An entry that does not hold what the archive says of it; found out while it is unpacked. */

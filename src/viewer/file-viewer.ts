@@ -1,14 +1,12 @@
 import { randomUUID } from 'node:crypto';
-import { existsSync } from 'node:fs';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
-import { createRequire } from 'node:module';
 import type { AddressInfo } from 'node:net';
-import { basename, dirname, extname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { basename, extname, join } from 'node:path';
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify';
 import { Guard } from '../guard.ts';
 import { codeOf, faultText } from '../sandbox/file-faults.ts';
 import { errorPage, imagePage, pdfPage } from './page.ts';
+import { pdfjsDirectory } from '../util/pdfjs.ts';
 
 export interface FileViewerOptions {
   /** All of a file, or a failed system call. */
@@ -120,23 +118,11 @@ async function render(path: string, read: FileViewerOptions['read']): Promise<{ 
 }
 
 async function sendPdfjs(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
-  const root = findPdfjs();
+  const root = pdfjsDirectory();
   const { '*': name } = request.params as { readonly '*': string };
   const bytes = root && PDFJS_FILE.test(name) ? await readFile(join(root, name)).catch(() => undefined) : undefined;
   if (!bytes) return reply.code(404).send({ detail: 'Not Found' });
   return reply.type(PDFJS_TYPES.get(extname(name)) ?? 'application/octet-stream').send(bytes);
-}
-
-/** The files of pdf.js: beside the bundle, or in node_modules. */
-function findPdfjs(): string | undefined {
-  const here = dirname(fileURLToPath(import.meta.url));
-  const beside = ['pdfjs', '../pdfjs'].map((name) => join(here, name)).find((path) => existsSync(path));
-  if (beside !== undefined) return beside;
-  try {
-    return dirname(createRequire(import.meta.url).resolve('pdfjs-dist/package.json'));
-  } catch {
-    return undefined;
-  }
 }
 
 /** By rename, so that a link that somebody put there is replaced and not followed. */

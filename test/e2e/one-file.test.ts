@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { BareDaemon, buildIntoBareSystem, obstacle } from '../support/one-file.ts';
+import { pdfOf } from '../support/office.ts';
 import { until } from '../support/wait.ts';
 
 const why = obstacle();
@@ -28,11 +29,14 @@ describe.skipIf(why !== undefined)(`the one-file executable${why === undefined ?
     expect(events).toHaveLength(3);
   });
 
-  test('has what is loaded late: an archive, an OpenAPI document, the files of the viewer', async () => {
+  test('has what is loaded late: an archive, the text of a PDF, an OpenAPI document, the files of the viewer', async () => {
     await using daemon = await BareDaemon.start();
     writeFileSync(join(daemon.directory, 'work/a.txt'), 'a');
     const archive = await fetch(`${daemon.url}/download_files?path=/tmp/work`);
     expect(new TextDecoder('latin1').decode(await archive.arrayBuffer()).startsWith('PK')).toBe(true);
+    writeFileSync(join(daemon.directory, 'work/a.pdf'), pdfOf(['Some text']));
+    const view = await daemon.action('edit', { path: '/tmp/work/a.pdf', command: 'view' });
+    expect(view.content).toContain('displayed in Markdown format:\nSome text\n');
     expect((await daemon.json('/openapi.json'))['openapi']).toBe('3.1.0');
     const viewer = await viewerOf(daemon);
     for (const file of ['legacy/build/pdf.min.mjs', 'cmaps/LICENSE'])

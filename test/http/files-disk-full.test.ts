@@ -83,4 +83,28 @@ describe.skipIf(!isMounted)('with 1 MiB', () => {
     expect(((await reply.json()) as { detail: string }).detail).toContain('free on the device');
     expectUntouched();
   });
+
+  test('an archive that ends at a full disk says where, and what was unpacked', async () => {
+    const few = join(folder.path, 'few');
+    mkdirSync(few);
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m,nr_inodes=8', 'tmpfs', few]);
+    try {
+      const archive = join(folder.path, 'many.zip');
+      const script = `import zipfile,sys; z=zipfile.ZipFile(sys.argv[1],'w'); [z.writestr('f%d' % i, 'x') for i in range(20)]; z.close()`;
+      execFileSync('python3', ['-c', script, archive]);
+      const form = new FormData();
+      form.append('file', new Blob([readFileSync(archive)]), 'a.zip');
+      const address = `${server.url}/upload_file?recursive=true&destination=${few}`;
+      const reply = await fetch(address, { method: 'POST', body: form });
+      const { detail } = (await reply.json()) as { detail: string };
+      const { length } = readdirSync(few);
+      expect(length).toBeGreaterThan(0);
+      expect(detail).toBe(
+        `Entry "f${length}" cannot be unpacked: No space left on device: ${few}/f${length}. Before it ${length} of 20 entries were unpacked.`,
+      );
+      expect(reply.status).toBe(507);
+    } finally {
+      execFileSync('umount', [few]);
+    }
+  });
 });

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { pdfOf, writeDocument, writeSlides, writeWorkbook } from '../support/office.ts';
+import { pdfBomb, pdfOf, writeDocument, writeSlides, writeWorkbook } from '../support/office.ts';
 import { TestServer } from '../support/server.ts';
 
 let server: TestServer;
@@ -62,6 +62,45 @@ test('a PDF, page by page', async () => {
   writeFileSync(pathOf('a.pdf'), pdfOf(['First page', 'Second \\(page\\)']));
   expect(await view('a.pdf')).toBe(shown('a.pdf', 'First page\n\nSecond (page)'));
 });
+
+/** Every function that a script can reach from the names of the language. */
+function builtIns(): Map<string, unknown> {
+  const found = new Map<string, unknown>();
+  for (const name of Object.getOwnPropertyNames(globalThis)) {
+    const value: unknown = Object.getOwnPropertyDescriptor(globalThis, name)?.value;
+    if (value === globalThis || (typeof value !== 'function' && typeof value !== 'object') || value === null) continue;
+    found.set(name, value);
+    const prototype: unknown = 'prototype' in value ? value.prototype : undefined;
+    for (const owner of [value, prototype]) {
+      if (typeof owner !== 'object' && typeof owner !== 'function') continue;
+      for (const [key, descriptor] of Object.entries(Object.getOwnPropertyDescriptors(owner ?? {})))
+        found.set(`${name}${owner === prototype ? '.prototype' : ''}.${key}`, descriptor.value);
+    }
+  }
+  return found;
+}
+
+test('after a PDF the built-in functions of the server are the same', async () => {
+  const before = builtIns();
+  expect([...before.keys()]).toEqual(
+    expect.arrayContaining(['JSON.parse', 'Array.prototype.push', 'Promise.prototype.then']),
+  );
+  writeFileSync(pathOf('same.pdf'), pdfOf(['Text']));
+  expect(await view('same.pdf')).toBe(shown('same.pdf', 'Text'));
+  const changed = [...builtIns()].filter(([name, value]) => !Object.is(value, before.get(name)));
+  expect(changed.map(([name]) => name)).toEqual([]);
+});
+
+test('a PDF that unpacks to too much ends with an error, and the server answers meanwhile', async () => {
+  writeFileSync(pathOf('bomb.pdf'), pdfBomb(2048));
+  const path = pathOf('bomb.pdf');
+  let isOver = false;
+  const answer = server.action({ action: 'edit', args: { path, command: 'view' } }).finally(() => (isOver = true));
+  let alive = 0;
+  while (!isOver && alive < 3) if ((await server.request('GET', '/alive')).status === 200) alive += 1;
+  expect(alive).toBe(3);
+  expect((await answer).content).toMatch(/: the file takes (too much memory|more than 30 s) to read\. /);
+}, 60_000);
 
 test('long texts are cut, and say so', async () => {
   writeFileSync(pathOf('long.pdf'), pdfOf(Array.from({ length: 450 }, (_, index) => `${index} ${'x'.repeat(40)}`)));

@@ -10,6 +10,7 @@ import {
   rmSync,
   statSync,
   symlinkSync,
+  truncateSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs';
@@ -85,14 +86,33 @@ async function listFiles(path?: string | null): Promise<unknown> {
 async function download(path: string): Promise<Map<string, string>> {
   const reply = await fetch(`${server.url}/download_files?path=${encodeURIComponent(path)}`);
   expect(reply.status).toBe(200);
+  return entriesOf(Buffer.from(await reply.arrayBuffer()));
+}
+
+function entriesOf(bytes: Buffer): Map<string, string> {
   const archive = join(host, `download-${count}.zip`);
-  writeFileSync(archive, Buffer.from(await reply.arrayBuffer()));
+  writeFileSync(archive, bytes);
   const script = `import zipfile,sys,json
 z = zipfile.ZipFile(sys.argv[1])
 assert z.testzip() is None
 print(json.dumps({i.filename: z.read(i).decode('latin1') for i in z.infolist()}))`;
   const text = execFileSync('python3', ['-c', script, archive], { encoding: 'utf8', maxBuffer: 1 << 28 });
   return new Map(Object.entries(JSON.parse(text) as Record<string, string>));
+}
+
+/** What this process, which is the server's too, has open there. */
+function openFilesBelow(directory: string): string[] {
+  return readdirSync('/proc/self/fd')
+    .map((fd) => linkOf(`/proc/self/fd/${fd}`))
+    .filter((path) => path.startsWith(directory));
+}
+
+function linkOf(path: string): string {
+  try {
+    return readlinkSync(path);
+  } catch {
+    return '';
+  }
 }
 
 describe('upload', () => {
@@ -162,6 +182,26 @@ describe('upload', () => {
     expect(reply.status).toBe(422);
     expect(readdirSync(dir)).toEqual([]);
     expect((await server.request('GET', '/alive')).status).toBe(200);
+  });
+
+  test.each([
+    ['short', 'a'],
+    ['long', 'x'.repeat(3_000_000)],
+  ])('a form with several files is refused and leaves nothing (%s ones)', async (_length, text) => {
+    writeFileSync(join(dir, 'a'), 'old');
+    for (const recursive of ['false', 'true']) {
+      const form = new FormData();
+      form.append('file', new Blob([text]), recursive === 'true' ? 'a.zip' : 'a');
+      form.append('file', new Blob([text]), 'b');
+      form.append('file', new Blob([text]), 'c');
+      const address = `${server.url}/upload_file?destination=${dir}&recursive=${recursive}`;
+      const reply = await fetch(address, { method: 'POST', body: form });
+      expect(reply.status).toBe(422);
+      expect(await reply.text()).toContain('expected one part \\"file\\", got 3');
+      expect(readdirSync(dir)).toEqual(['a']);
+    }
+    expect(readFileSync(join(dir, 'a'), 'utf8')).toBe('old');
+    expect(openFilesBelow(dir)).toEqual([]);
   });
 
   test('what is refused at once is read to its end, for clients that listen only then', async () => {
@@ -269,11 +309,38 @@ entry('back\\\\slash', 0o100644, b's')`);
     symlinkSync(outside, join(inside, 'to'));
     writeFileSync(join(outside, 'file'), 'theirs');
     symlinkSync(join(outside, 'file'), join(inside, 'f'));
-    expect((await unpack(zipWith("z.writestr('to/new', 'x')"), inside)).status).toBe(500);
+    expect(await unpack(zipWith("z.writestr('to/new', 'x')"), inside)).toMatchObject({
+      status: 422,
+      json: {
+        detail: `Entry "to/new" cannot be unpacked: ${inside}/to is a symbolic link, which is not followed. Before it 0 of 1 entries were unpacked.`,
+      },
+    });
     expect((await unpack(zipWith("z.writestr('f', 'ours')"), inside)).status).toBe(200);
     expect(readdirSync(outside)).toEqual(['file']);
     expect(readFileSync(join(outside, 'file'), 'utf8')).toBe('theirs');
     expect(readFileSync(join(inside, 'f'), 'utf8')).toBe('ours');
+  });
+
+  test.each([
+    ['a directory where a file comes', 'mkdir f0', 'f0', 'f0', 'Is a directory: DIR/f0'],
+    ['a directory where a link comes', 'mkdir f0', 'f0 ->', 'f0', 'Is a directory: DIR/f0'],
+    ['a file where a directory comes', 'touch f0', 'f0/', 'f0', 'Not a directory: DIR/f0'],
+    ['a file above', 'touch f0', 'f0/a/b', 'f0/a/b', 'Not a directory: DIR/f0'],
+    ['a link above', 'mkdir d; ln -s d f0', 'f0/a/b', 'f0/a/b', 'DIR/f0 is a symbolic link, which is not followed'],
+    ['a link to nowhere above', 'ln -s nowhere f0', 'f0/a', 'f0/a', 'DIR/f0 is a symbolic link, which is not followed'],
+    ['a pipe', 'mkfifo f0', 'f0', 'f0', 'DIR/f0 is a named pipe, which is not replaced'],
+    ['a pipe above', 'mkfifo f0', 'f0/a', 'f0/a', 'Not a directory: DIR/f0'],
+  ])('%s is in the way: the entry is named, and how much was unpacked', async (_what, prepare, entry, name, reason) => {
+    execFileSync('bash', ['-c', prepare], { cwd: dir });
+    const there = readdirSync(dir);
+    const add = entry.endsWith(' ->') ? `entry('${name}', 0o120777, b'first')` : `z.writestr('${entry}', b'')`;
+    const { status, json } = await unpack(zipWith(`z.writestr('first', '1')\n${add}\n`));
+    expect(json.detail).toBe(
+      `Entry "${name}" cannot be unpacked: ${reason.replace('DIR', dir)}. Before it 1 of 2 entries were unpacked.`,
+    );
+    expect(status).toBe(422);
+    expect(readdirSync(dir)).toEqual([...there, 'first'].toSorted());
+    expect(openFilesBelow(dir)).toEqual([]);
   });
 
   test('what is no archive is refused', async () => {
@@ -332,6 +399,33 @@ describe('download', () => {
     expect([...found.keys()].toSorted()).toEqual([SKIPPED_LIST, 'good'].toSorted());
     for (const text of ['"dangling": No such file or directory', '"pipe": a named pipe', '"socket": a socket'])
       expect(found.get(SKIPPED_LIST)).toContain(text);
+  });
+
+  test('a file that becomes shorter meanwhile is named', async () => {
+    const path = join(dir, 'shrinks');
+    const size = 30_000_000;
+    writeFileSync(path, Buffer.alloc(size, 'x'));
+    const reply = await fetch(`${server.url}/download_files?path=${dir}`);
+    const reader = reply.body?.getReader();
+    const pieces: Uint8Array[] = [];
+    for (let next = await reader?.read(); next?.value; next = await reader?.read()) {
+      // Nobody has read the rest yet: it is far more than the buffers of a connection hold.
+      if (pieces.length === 0) truncateSync(path, 1000);
+      pieces.push(next.value);
+    }
+    const found = entriesOf(Buffer.concat(pieces));
+    const { length = 0 } = found.get('shrinks') ?? {};
+    expect(length).toBeGreaterThan(0);
+    expect(length).toBeLessThan(size);
+    expect(found.get(SKIPPED_LIST)).toBe(
+      `"shrinks": cut after ${length} of ${size} bytes: it became shorter while it was read\n`,
+    );
+  });
+
+  test('files of the kernel are whole, whatever size they report', async () => {
+    expect(statSync('/sys/devices/system/cpu/online').size).toBe(4096);
+    const found = await download('/sys/devices/system/cpu/online');
+    expect([...found.keys()]).toEqual(['online']);
   });
 
   test('Info-ZIP takes it too, with the modes', async () => {

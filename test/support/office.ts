@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process';
+import { deflateSync } from 'node:zlib';
 
 const XML = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>';
 const RELATIONS = 'http://schemas.openxmlformats.org/package/2006/relationships';
@@ -127,15 +128,24 @@ export function writeSlides(path: string, count: number): void {
 
 /** A PDF with a page for each text. */
 export function pdfOf(pages: readonly string[]): Buffer {
-  const streams = pages.map((text) => `BT /F1 24 Tf 72 700 Td (${text}) Tj ET`);
+  return pdfWith(pages.map((text) => ({ content: `BT /F1 24 Tf 72 700 Td (${text}) Tj ET`, filter: '' })));
+}
+
+/** A PDF of one page, small, that unpacks to `mebibytes` of nothing. */
+export function pdfBomb(mebibytes: number): Buffer {
+  const packed = deflateSync(Buffer.alloc(mebibytes * 1024 * 1024, ' '), { level: 9 });
+  return pdfWith([{ content: packed.toString('latin1'), filter: '/Filter /FlateDecode' }]);
+}
+
+function pdfWith(pages: readonly { readonly content: string; readonly filter: string }[]): Buffer {
   const kids = pages.map((_, index) => `${4 + 2 * index} 0 R`).join(' ');
   const objects = [
     '<< /Type /Catalog /Pages 2 0 R >>',
     `<< /Type /Pages /Kids [${kids}] /Count ${pages.length} >>`,
     '<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>',
-    ...streams.flatMap((stream, index) => [
+    ...pages.flatMap(({ content, filter }, index) => [
       `<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Resources << /Font << /F1 3 0 R >> >> /Contents ${5 + 2 * index} 0 R >>`,
-      `<< /Length ${stream.length} >>\nstream\n${stream}\nendstream`,
+      `<< /Length ${content.length} ${filter} >>\nstream\n${content}\nendstream`,
     ]),
   ];
   let text = '%PDF-1.4\n';
