@@ -1,5 +1,6 @@
 /** Kernels that die, hang or are cut off: the answer says so in time, and the next cell works. */
 import { existsSync } from 'node:fs';
+import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { cancel, ended, eventsOf, outputOf, post } from '../support/actions.ts';
 import {
@@ -115,6 +116,23 @@ describe('a cell beyond its time', () => {
   });
 
   test.each([
+    ['waits', 'await asyncio.sleep(60)', 'CancelledError'],
+    ['waits for others', 'await asyncio.gather(asyncio.sleep(60), asyncio.sleep(70))', 'CancelledError'],
+    ['computes', 'await asyncio.sleep(0)\nwhile True: pass', 'KeyboardInterrupt'],
+    [
+      'waits while another task computes',
+      'async def busy():\n  while True: pass\ntask = asyncio.ensure_future(busy())\nawait asyncio.sleep(60)',
+      'CancelledError',
+    ],
+  ])('in a coroutine that %s is interrupted, and its kernel lives', async (_, code, error) => {
+    await text('x = 7');
+    const content = await text(`import asyncio\nprint("begin")\n${code}`, { timeout: 1 });
+    expect(content).toMatch(/^begin\n[^]*\n\[Execution timed out \(1\.0 seconds\)\.\]$/);
+    expect(content).toContain(error);
+    expect(await text('x')).toBe('7');
+  });
+
+  test.each([
     [
       'ignores the interrupt',
       'import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nprint("stubborn")\nwhile True: pass',
@@ -153,6 +171,48 @@ describe('cancelling', () => {
     expect(status).toBe('cancelled');
     expect(observation?.content).toContain('[The cell did not react to the interrupt, so the kernel was restarted');
     expect(await text('print("on")')).toBe('on');
+  });
+});
+
+describe('a stream that is gone', () => {
+  test.each([
+    ['sys.stdout = None', 'sys.stdout'],
+    ['sys.stdout = sys.stderr = None', 'sys.stdout and sys.stderr'],
+    ['del sys.stdout', 'sys.stdout'],
+    ['sys.stderr = open("/dev/null", "w"); sys.stderr.close()', 'sys.stderr'],
+    ['sys.stdout = 5', 'sys.stdout'],
+  ])('%s: the next cell has it again', async (code, names) => {
+    await text('x = 7');
+    expect(await text(`import sys\nprint("begin")\n${code}`, { timeout: 10 })).toBe(
+      `begin\n[${names} could not be written to: it is the kernel's own again.]`,
+    );
+    expect(await text('print(x); print("e", file=sys.stderr)', { timeout: 10 })).toBe('7\ne');
+  });
+
+  test('the own one cannot be closed', async () => {
+    expect(await text('import sys\nprint("begin"); sys.stdout.close(); sys.stderr.close()', { timeout: 10 })).toBe(
+      'begin',
+    );
+    expect(await text('print("on")', { timeout: 10 })).toBe('on');
+  });
+
+  test('taken by a thread between two cells', async () => {
+    const taken = join(server.workingDir, 'taken');
+    await text(
+      `import sys, threading\ndef take():\n  sys.stdout = None; open("${taken}", "w").close()\nthreading.Timer(0.3, take).start()`,
+    );
+    await until('the stream to be taken', () => existsSync(taken));
+    expect(await text('print("on")', { timeout: 10 })).toBe('on');
+  });
+
+  test('one that can be written to stays where the user has put it', async () => {
+    await text('import io, sys\nsys.stdout = io.StringIO()\nprint("kept")');
+    expect(
+      await text('print("too"); kept = sys.stdout.getvalue(); sys.stdout = sys.__stdout__ = own = None'),
+    ).toContain('sys.stdout could not');
+    expect(await text('kept')).toBe("'kept\\ntoo\\n'");
+    await text('own, sys.stdout = sys.stdout, io.StringIO()');
+    expect(await text('sys.stdout = own; print("back")')).toBe('back');
   });
 });
 
@@ -206,6 +266,16 @@ describe('many cells', () => {
   test('two hundred in a row, each whole', async () => {
     for (let index = 0; index < 200; index += 1)
       expect(await text(`print(${index}); ${index} * 2`)).toBe(`${index}\n${index * 2}`);
+  });
+
+  test('that print and show much leave nothing of it in the kernel', async () => {
+    const resident = 'int(open("/proc/self/statm").read().split()[1]) * 4096';
+    const megabytes = async (): Promise<number> => Number(await text(`print(${resident} // 2 ** 20)`));
+    const show = 'for _ in range(20): print("x" * 2 ** 20)\ndisplay("x" * 2 ** 20)\n"x" * 2 ** 20';
+    await text(show);
+    const before = await megabytes();
+    for (let index = 0; index < 6; index += 1) await text(show);
+    expect((await megabytes()) - before).toBeLessThan(60);
   });
 
   test('fifty megabytes in one line and in many, in bounded memory', async () => {

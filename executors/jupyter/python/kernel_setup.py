@@ -3,11 +3,15 @@
 The daemon puts into it before: SOURCES, the modules of agent_skills by name.
 """
 
+import asyncio
+import collections
+import contextlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
 import linecache
 import os
+import signal
 import sys
 import threading
 import time
@@ -85,6 +89,9 @@ def set_up(with_skills):
     turns = Turns()
     for stream in (sys.stdout, sys.stderr):
         improve(stream, turns)
+    keep_streams(shell)
+    keep_no_outputs(shell)
+    interrupt_awaiting_cells(shell.kernel)
     shell.events.register("pre_run_cell", turns.begin_cell)
     keep_output_of_exit()
     keep_output_of_threads(shell)
@@ -227,6 +234,98 @@ def improve(stream, turns):
         return len(text)
 
     stream.write = write_pieces
+
+
+class Forgetful(collections.defaultdict):
+    """Lists by number, each of which is new and kept by nobody."""
+
+    def __missing__(self, key):
+        return []
+
+
+def keep_no_outputs(shell):
+    """The shell collects all that is shown, for an export of the session; without a history that is one entry, which only grows."""
+    manager = shell.history_manager
+    if hasattr(manager, "outputs"):
+        manager.outputs = Forgetful(list)
+
+
+STREAMS = ("stdout", "stderr")
+
+
+def keep_streams(shell):
+    """Without a stream that can be written to, the kernel fails before and behind the code of a cell, and never replies."""
+    own = {name: getattr(sys, name) for name in STREAMS}
+    for stream in own.values():
+        # Nobody could open it again.
+        stream.close = stream.flush
+
+    def restore(told):
+        gone = [name for name in STREAMS if not is_writable(getattr(sys, name, None))]
+        for name in gone:
+            setattr(sys, name, own[name])
+        if gone and told:
+            names = " and ".join(f"sys.{name}" for name in gone)
+            print(f"[{names} could not be written to: it is the kernel's own again.]", file=own["stderr"])
+
+    shell.events.register("post_execute", lambda: restore(True))
+    # A thread may do so between two cells.
+    before = shell.kernel.pre_handler_hook
+
+    def pre_handler_hook():
+        restore(False)
+        # The kernel tells only the streams that are in place which cell runs.
+        for stream in own.values():
+            stream.set_parent(shell.get_parent())
+        before()
+
+    shell.kernel.pre_handler_hook = pre_handler_hook
+
+
+def is_writable(stream):
+    try:
+        return callable(stream.write) and callable(stream.flush) and not getattr(stream, "closed", False)
+    except Exception:
+        return False
+
+
+def interrupt_awaiting_cells(kernel):
+    """A cell that awaits is cancelled at once; the kernel's own way waits until something else wakes its loop."""
+    if hasattr(kernel, "_cancel_on_sigint"):
+        kernel._cancel_on_sigint = cancelled_by_interrupt
+
+
+@contextlib.contextmanager
+def cancelled_by_interrupt(cell):
+    """cell: the task that runs it."""
+    loop = asyncio.get_running_loop()
+    is_again = False
+
+    def on_interrupt(number, frame):
+        nonlocal is_again
+        running = asyncio.current_task(loop)
+        if running is cell and runs_code_of_cell(frame):
+            raise KeyboardInterrupt
+        loop.call_soon_threadsafe(cell.cancel)
+        # Another task of the user's that keeps the loop from coming to it.
+        if is_again and running is not None and running is not cell:
+            raise asyncio.CancelledError
+        is_again = True
+
+    before = signal.signal(signal.SIGINT, on_interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def runs_code_of_cell(frame):
+    """Whether it is the shell's own function for that which an exception reaches first, and not the kernel's loop."""
+    while frame is not None:
+        if frame.f_code.co_name == "run_code":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def encodable(text):
