@@ -1,5 +1,6 @@
 import type { BrowseAction, BrowseInteractiveAction } from '../../src/protocol/actions.ts';
 import { browseObservation, type Observation } from '../../src/protocol/observations.ts';
+import type { FileAccess } from '../../src/sandbox/file-access.ts';
 import { perform } from './actions/index.ts';
 import { toAddress } from './address.ts';
 import { type Call, readCalls } from './calls.ts';
@@ -19,6 +20,7 @@ import { Deadline, LimitError, OutOfTimeError } from './within.ts';
 export type BrowserAction = BrowseAction | BrowseInteractiveAction;
 
 export interface RunOptions {
+  readonly access: FileAccess;
   readonly workingDir: string;
   readonly screenshots: Screenshots;
 }
@@ -73,7 +75,7 @@ async function performAll(
   action: BrowserAction,
   source: string,
   deadline: Deadline,
-  { workingDir }: RunOptions,
+  { access, workingDir }: RunOptions,
 ): Promise<{ error: string; mayGoOn: boolean }> {
   let hasActed = false;
   let mayGoOn = false;
@@ -87,6 +89,7 @@ async function performAll(
         tab: await session.tabs.current(),
         downloads: session.downloads,
         deadline,
+        access,
         workingDir,
         note: (text: string) => session.note(text),
       };
