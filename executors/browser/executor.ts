@@ -9,7 +9,7 @@ import { ACTION_LIMIT_MS } from './limits.ts';
 import { type BrowserAction, failed, run } from './run.ts';
 import { Screenshots } from './screenshots.ts';
 import { BrowserSession, type StoredState } from './session.ts';
-import { Deadline, ifWithin } from './within.ts';
+import { Deadline, ifWithin, untilAborted } from './within.ts';
 
 export interface BrowserOptions extends FleetOptions {
   readonly access: FileAccess;
@@ -27,6 +27,8 @@ const DEFAULT_SESSION = 'default';
 /** V0's words (V0 §8.1). */
 const UNAVAILABLE = 'Browser functionality is not supported or disabled.';
 const RESTARTED = 'The browser had ended and was started anew: tabs, cookies and what was typed are gone';
+const ENDED = 'Error: The browser ended during the action. The next action starts it anew.';
+const CLOSED = 'Error: the session was closed during the action. The next action opens it anew.';
 const RECYCLED = 'The browser was replaced because of its age or size: cookies are kept, tabs were opened anew';
 
 /** Serves `browse` and `browse_interactive`: one browser context for each session name (V0 §8). */
@@ -76,23 +78,21 @@ export class BrowserExecutor implements Executor<'browse' | 'browse_interactive'
 
   async execute(action: BrowserAction, { signal, arrivedAt, emit }: ActionContext): Promise<ActionResult> {
     if (this.#isStopped) return { observation: errorObservation('The server is shutting down.') };
-    const limitMs = Math.min(
-      ACTION_LIMIT_MS,
-      action.timeout === undefined ? Infinity : action.timeout * 1000 * ANSWER_SHARE,
-    );
-    const deadline = new Deadline(arrivedAt + limitMs, signal);
+    const askedMs = action.timeout === undefined ? Infinity : action.timeout * 1000;
+    const endsAt = arrivedAt + Math.min(ACTION_LIMIT_MS, askedMs * ANSWER_SHARE);
+    const deadline = new Deadline(endsAt, signal);
     const opened = await this.#open(action.args.session, deadline);
     if (typeof opened === 'string') return { observation: errorObservation(opened) };
-    const running = new Deadline(arrivedAt + limitMs, AbortSignal.any([signal, opened.ended]));
+    const limit = AbortSignal.any([signal, opened.ended]);
+    const running = new Deadline(endsAt, limit, Math.min(ACTION_LIMIT_MS, askedMs));
     opened.emit = emit;
     opened.isBusy = true;
     try {
-      return { observation: await run(opened, action, running, { ...this.#options, screenshots: this.#screenshots }) };
+      const done = run(opened, action, running, { ...this.#options, screenshots: this.#screenshots });
+      return { observation: await untilAborted(done, opened.ended) };
     } catch (error) {
       if (!opened.isOver) throw error;
-      return {
-        observation: failed(action, 'Error: The browser ended during the action. The next action starts it anew.'),
-      };
+      return { observation: failed(action, opened.isClosed ? CLOSED : ENDED) };
     } finally {
       opened.emit = undefined;
       opened.isBusy = false;

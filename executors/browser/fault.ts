@@ -3,7 +3,15 @@ export class ActionFault extends Error {
   readonly type: string;
 
   constructor(
-    type: 'ValueError' | 'NameError' | 'TypeError' | 'SyntaxError' | 'IndexError' | 'Error' | 'TimeoutError',
+    type:
+      | 'ValueError'
+      | 'NameError'
+      | 'TypeError'
+      | 'SyntaxError'
+      | 'IndexError'
+      | 'Error'
+      | 'TimeoutError'
+      | 'PermissionError',
     message: string,
   ) {
     super(message);

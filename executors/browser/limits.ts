@@ -4,6 +4,8 @@
 export const ACTION_LIMIT_MS = 110_000;
 /** Kept back from an action's own limit for telling what the page looks like. */
 export const OBSERVATION_RESERVE_MS = 6000;
+/** For telling what the page looks like when the action was cancelled. */
+export const LAST_LOOK_MS = 3000;
 /** From the request to the first byte of a page. */
 export const NAVIGATION_LIMIT_MS = 30_000;
 /** A click, a fill and the like: until the element can be used. V0 has 500 ms, which a busy machine misses. */

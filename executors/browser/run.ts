@@ -1,5 +1,6 @@
 import type { BrowseAction, BrowseInteractiveAction } from '../../src/protocol/actions.ts';
 import { browseObservation, type Observation } from '../../src/protocol/observations.ts';
+import type { FileAccess } from '../../src/sandbox/file-access.ts';
 import { perform } from './actions/index.ts';
 import { toAddress } from './address.ts';
 import { type Call, readCalls } from './calls.ts';
@@ -7,18 +8,19 @@ import { DisconnectedError } from './cdp.ts';
 import { browseContent, interactiveContent } from './content.ts';
 import type { SavedDownload } from './downloads.ts';
 import { faultLine } from './fault.ts';
-import { DOWNLOAD_LIMIT_MS, OBSERVATION_RESERVE_MS } from './limits.ts';
+import { DOWNLOAD_LIMIT_MS, LAST_LOOK_MS, OBSERVATION_RESERVE_MS } from './limits.ts';
 import { observe, type PageView } from './observe.ts';
 import { reprText } from './repr.ts';
 import type { Screenshots } from './screenshots.ts';
 import type { BrowserSession } from './session.ts';
 import { calmDown, settle } from './settle.ts';
 import type { Tab } from './tab.ts';
-import { type Deadline, LimitError } from './within.ts';
+import { Deadline, LimitError, OutOfTimeError } from './within.ts';
 
 export type BrowserAction = BrowseAction | BrowseInteractiveAction;
 
 export interface RunOptions {
+  readonly access: FileAccess;
   readonly workingDir: string;
   readonly screenshots: Screenshots;
 }
@@ -27,15 +29,17 @@ export interface RunOptions {
 export async function run(
   session: BrowserSession,
   action: BrowserAction,
-  deadline: Deadline,
+  limit: Deadline,
   options: RunOptions,
 ): Promise<Observation> {
   const source = sourceOf(action);
   const before = session.downloads.begun;
-  const { error, mayGoOn } = await performAll(session, action, source, deadline, options);
+  const { error, mayGoOn } = await performAll(session, action, source, limit, options);
+  // Who cancels wants to know what the page looks like, too.
+  const deadline = limit.signal.aborted ? new Deadline(performance.now() + LAST_LOOK_MS, session.ended) : limit;
   const tab = await settled(session, deadline, mayGoOn);
-  const limit = session.downloads.begun > before ? DOWNLOAD_LIMIT_MS : 0;
-  const { saved, lines } = await session.downloads.take(deadline, limit, OBSERVATION_RESERVE_MS);
+  const downloadMs = session.downloads.begun > before ? DOWNLOAD_LIMIT_MS : 0;
+  const { saved, lines } = await session.downloads.take(deadline, downloadMs, OBSERVATION_RESERVE_MS);
   for (const line of lines) session.note(line);
   if (saved.length > 0) return downloaded(source, saved);
   return look(
@@ -71,19 +75,21 @@ async function performAll(
   action: BrowserAction,
   source: string,
   deadline: Deadline,
-  { workingDir }: RunOptions,
+  { access, workingDir }: RunOptions,
 ): Promise<{ error: string; mayGoOn: boolean }> {
   let hasActed = false;
   let mayGoOn = false;
   try {
     for (const call of callsOf(action, source)) {
       if (hasActed) await settled(session, deadline, false);
+      if (deadline.isUp(OBSERVATION_RESERVE_MS)) throw new OutOfTimeError('over');
       hasActed = true;
       const scope = {
         tabs: session.tabs,
         tab: await session.tabs.current(),
         downloads: session.downloads,
         deadline,
+        access,
         workingDir,
         note: (text: string) => session.note(text),
       };
@@ -97,9 +103,10 @@ async function performAll(
   }
 }
 
-function describe(problem: unknown, { signal, isOver }: Deadline): string {
-  if (signal.aborted) return 'Error: The action was cancelled.';
-  if (problem instanceof LimitError && isOver) return 'TimeoutError: The action took longer than its limit.';
+function describe(problem: unknown, deadline: Deadline): string {
+  if (deadline.signal.aborted) return deadline.reason;
+  if (problem instanceof OutOfTimeError || (problem instanceof LimitError && deadline.isUp(OBSERVATION_RESERVE_MS)))
+    return deadline.reason;
   if (problem instanceof LimitError) return `TimeoutError: The page did not answer (${problem.message}).`;
   return faultLine(problem);
 }
@@ -144,7 +151,7 @@ async function look(
   const view = await lookTwice(session, tab, done.action, deadline);
   if (!view && session.isOver) throw new DisconnectedError('The browser has ended.');
   const path = view?.screenshot && (await options.screenshots.save(view.screenshot));
-  return view ? observation(session, tab, done, view, path) : unseen(session, tab, done);
+  return view ? observation(session, tab, done, view, path) : unseen(session, tab, done, deadline);
 }
 
 /** A page that changes while it is looked at is looked at again when it has come to rest; a script that does not end is ended. */
@@ -211,13 +218,14 @@ function observation(
   });
 }
 
+const UNANSWERED =
+  'TimeoutError: The page does not answer; a script of it may run without end. goto() opens another one.';
+
 /** The page does not answer: what is known without it (V0 §8.5). */
-function unseen(session: BrowserSession, tab: Tab, { action, source, error }: Done): Observation {
+function unseen(session: BrowserSession, tab: Tab, { action, source, error }: Done, deadline: Deadline): Observation {
   const { tabs } = session;
-  const problem =
-    error === ''
-      ? 'TimeoutError: The page does not answer; a script of it may run without end. goto() opens another one.'
-      : error;
+  const reason = deadline.isOver ? deadline.reason : UNANSWERED;
+  const problem = error === '' ? reason : error;
   const parts = { url: tab.url, error: problem, notes: session.takeNotes() };
   const content =
     action.action === 'browse'

@@ -1,3 +1,4 @@
+import type { FileAccess } from '../../src/sandbox/file-access.ts';
 import type { Downloads } from './downloads.ts';
 import type { Tab } from './tab.ts';
 import type { Tabs } from './tabs.ts';
@@ -10,6 +11,8 @@ export interface Scope {
   readonly tab: Tab;
   readonly downloads: Downloads;
   readonly deadline: Deadline;
+  /** Whose rights count for files to upload. */
+  readonly access: FileAccess;
   /** Where relative paths of files to upload start. */
   readonly workingDir: string;
   /** Tells the agent something beside the page, on one line. */

@@ -32,8 +32,9 @@ export class BrowserSession {
   readonly process: BrowserProcess;
   readonly created = new Date();
   readonly downloads: Downloads;
-  /** Aborts when the browser ends. */
+  /** Aborts when the session is closed, or its browser ends. */
   readonly ended: AbortSignal;
+  readonly #ending = new AbortController();
   lastUsed = new Date();
   isBusy = false;
   readonly #context: BrowserContext;
@@ -47,9 +48,8 @@ export class BrowserSession {
     this.name = name;
     this.process = process;
     this.#context = context;
-    const ending = new AbortController();
-    this.ended = ending.signal;
-    process.onEnd(() => ending.abort());
+    this.ended = this.#ending.signal;
+    process.onEnd(() => this.#ending.abort());
     this.downloads = new Downloads({ ...options, onLine: (text) => this.#tell(text) });
   }
 
@@ -83,6 +83,10 @@ export class BrowserSession {
     return this.#tabs;
   }
 
+  get isClosed(): boolean {
+    return this.#isClosed;
+  }
+
   /** Whether its browser has ended, or it was closed. */
   get isOver(): boolean {
     return this.#isClosed || this.process.isEnded;
@@ -112,6 +116,7 @@ export class BrowserSession {
   async close(): Promise<void> {
     if (this.#isClosed) return;
     this.#isClosed = true;
+    this.#ending.abort();
     this.downloads.stop();
     this.#tabs?.stop();
     if (!this.process.isEnded) await ifWithin(CLOSE_LIMIT_MS, this.#context.close());

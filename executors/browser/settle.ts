@@ -31,9 +31,10 @@ export async function settle(tab: Tab, deadline: Deadline, hasActed: boolean): P
   if (tab.state !== 'ok') return;
   if (hasActed) await tab.drawn(deadline, FRAMES_LIMIT_MS);
   let isComplete = false;
+  const limit = performance.now() + NAVIGATION_LIMIT_MS;
   // A page that goes on to another one at once takes the waiting for it along.
   for (let round = 0; round < MAX_ROUNDS; round += 1) {
-    await tab.navigated(deadline, NAVIGATION_LIMIT_MS, OBSERVATION_RESERVE_MS);
+    await tab.navigated(deadline, limit - performance.now(), OBSERVATION_RESERVE_MS);
     const state = await documentState(tab, deadline);
     isComplete = state === 'complete';
     if (state !== undefined && !tab.isNavigating) break;

@@ -121,6 +121,13 @@ export class Tab {
     return isBack;
   }
 
+  /** Gives up what is under way to the page, a navigation too. */
+  async stopLoading(): Promise<void> {
+    this.#navigation = undefined;
+    const { sessionId } = await this.session();
+    await this.cdp.send('Page.stopLoading', {}, sessionId);
+  }
+
   /** Ends the script that runs, whatever it is. */
   async #interrupt(): Promise<void> {
     const { sessionId } = await this.session();

@@ -3,6 +3,11 @@ export class LimitError extends Error {
   override name = 'LimitError';
 }
 
+/** The action's own limit is reached, but for what is kept back. */
+export class OutOfTimeError extends LimitError {
+  override name = 'OutOfTimeError';
+}
+
 /**
  * The promise, or a rejection after `limitMs` or when the signal aborts. What the promise becomes later is nobody's concern.
  * @throws LimitError
@@ -44,6 +49,14 @@ export function ifWithin<T>(limitMs: number, promise: Promise<T>, signal?: Abort
   return within(limitMs, promise, signal).catch(() => undefined);
 }
 
+/** The promise, or a rejection when the signal aborts. @throws LimitError */
+export function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  return within(LONGEST_TIMER_MS, promise, signal);
+}
+
+/** Node's timers know no longer wait. */
+const LONGEST_TIMER_MS = 2 ** 31 - 1;
+
 /** Of an action with a short limit, so much at most is kept back. */
 const MAX_RESERVE_SHARE = 0.3;
 
@@ -52,8 +65,12 @@ export class Deadline {
   readonly #endsAt: number;
   readonly #maxReserveMs: number;
   readonly signal: AbortSignal;
+  /** What was asked for, in seconds; for messages. */
+  readonly limitSeconds: number;
 
-  constructor(endsAt: number, signal: AbortSignal) {
+  /** @param endsAt `performance.now()` of the answer */
+  constructor(endsAt: number, signal: AbortSignal, limitMs = endsAt - performance.now()) {
+    this.limitSeconds = limitMs / 1000;
     this.#endsAt = endsAt;
     this.#maxReserveMs = (endsAt - performance.now()) * MAX_RESERVE_SHARE;
     this.signal = signal;
@@ -65,7 +82,19 @@ export class Deadline {
   }
 
   get isOver(): boolean {
-    return this.signal.aborted || performance.now() >= this.#endsAt;
+    return this.isUp(0);
+  }
+
+  /** Whether nothing is left but what is kept back. */
+  isUp(reserveMs: number): boolean {
+    return this.signal.aborted || performance.now() >= this.#endsAt - Math.min(reserveMs, this.#maxReserveMs);
+  }
+
+  /** Why it is over, as the agent reads it. */
+  get reason(): string {
+    return this.signal.aborted
+      ? 'Error: cancelled'
+      : `TimeoutError: timed out (${this.limitSeconds.toFixed(1)} seconds)`;
   }
 
   /** Bounded by the limit, the deadline and the signal. */

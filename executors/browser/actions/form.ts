@@ -1,5 +1,7 @@
-import { stat } from 'node:fs/promises';
+import { access as allowed, constants } from 'node:fs/promises';
 import { resolve } from 'node:path';
+import type { FileAccess } from '../../../src/sandbox/file-access.ts';
+import { codeOf, OutsideRootsError, pythonText } from '../../../src/sandbox/file-faults.ts';
 import type { CallArgs } from '../calls.ts';
 import { ActionFault } from '../fault.ts';
 import { ELEMENT_LIMIT_MS } from '../limits.ts';
@@ -36,7 +38,7 @@ export async function selectOption(scope: Scope, { bid, options }: CallArgs<'sel
 /** Clicks what opens a file chooser, and chooses. */
 export async function uploadFile(scope: Scope, { bid, file }: CallArgs<'upload_file'>): Promise<void> {
   const paths = [file].flat().map((path) => resolve(scope.workingDir, path));
-  for (const path of paths) await requireFile(path);
+  for (const path of paths) await requireFile(scope.access, path);
   const element = await locate(scope, bid);
   const timeout = scope.deadline.left(ELEMENT_LIMIT_MS);
   const opened = scope.tab.page.waitForEvent('filechooser', { timeout });
@@ -51,7 +53,15 @@ export async function uploadFile(scope: Scope, { bid, file }: CallArgs<'upload_f
   await chooser.setFiles(paths, { timeout: scope.deadline.left(ELEMENT_LIMIT_MS * 2) });
 }
 
-async function requireFile(path: string): Promise<void> {
-  const stats = await stat(path).catch(() => undefined);
-  if (!stats) throw new ActionFault('ValueError', `upload_file: there is no file ${path}`);
+/** As the account of the browser sees it: what it must not see has no existence to tell of. */
+async function requireFile(access: FileAccess, path: string): Promise<void> {
+  try {
+    await using pin = await access.pin(path);
+    access.require(pin, 'read', path);
+    await allowed(pin.link, constants.R_OK);
+  } catch (error) {
+    const isForbidden = error instanceof OutsideRootsError || codeOf(error) === 'EACCES';
+    if (isForbidden) throw new ActionFault('PermissionError', `upload_file: ${pythonText(error, path)}`);
+    throw new ActionFault('ValueError', `upload_file: there is no file ${path}`);
+  }
 }

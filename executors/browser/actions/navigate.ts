@@ -1,4 +1,3 @@
-import type { Page } from 'playwright-core';
 import { toAddress } from '../address.ts';
 import type { CallArgs } from '../calls.ts';
 import { DOWNLOAD_BEGIN_LIMIT_MS, NAVIGATION_LIMIT_MS, OBSERVATION_RESERVE_MS } from '../limits.ts';
@@ -18,7 +17,7 @@ export async function goto(scope: Scope, { url }: CallArgs<'goto'>): Promise<voi
     const isFile = error instanceof Error && IS_NO_PAGE.test(error.message);
     if (isFile && (await scope.downloads.hasBegunSince(before, DOWNLOAD_BEGIN_LIMIT_MS, scope.deadline))) return;
     // What is still awaited must not come up in the middle of a later action.
-    if (!isFile) await scope.deadline.ifWithin(1000, stopLoading(tab.page));
+    if (!isFile) await scope.deadline.ifWithin(1000, tab.stopLoading());
     throw error;
   }
 }
@@ -26,10 +25,6 @@ export async function goto(scope: Scope, { url }: CallArgs<'goto'>): Promise<voi
 /** A page whose script does not end cannot be left: it is given up. */
 async function isUsable({ tab, deadline }: Scope): Promise<boolean> {
   return tab.state === 'ok' && (tab.isNavigating || (await tab.revive(deadline)));
-}
-
-async function stopLoading(page: Page): Promise<void> {
-  await page.evaluate('window.stop()');
 }
 
 export async function goBack(scope: Scope): Promise<void> {

@@ -1,10 +1,13 @@
 import type { CallArgs } from '../calls.ts';
 import type { Scope } from '../scope.ts';
-import { ifWithin } from '../within.ts';
+import { OBSERVATION_RESERVE_MS } from '../limits.ts';
+import { ifWithin, OutOfTimeError } from '../within.ts';
 
 /** Waits; what the page does meanwhile is seen afterwards. */
 export async function noop({ deadline }: Scope, { wait_ms: ms }: CallArgs<'noop'>): Promise<void> {
-  await ifWithin(deadline.left(ms), new Promise<never>(() => {}), deadline.signal);
+  const leftMs = deadline.left(ms, OBSERVATION_RESERVE_MS);
+  await ifWithin(leftMs, new Promise<never>(() => {}), deadline.signal);
+  if (deadline.signal.aborted || leftMs < ms) throw new OutOfTimeError('over');
 }
 
 /** V0 records the text and shows it nowhere (V0 §8.2); here it is in the event log with the action. */

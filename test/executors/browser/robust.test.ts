@@ -296,6 +296,49 @@ test('an action that is cancelled', async () => {
   expect((await ended(server, json.action_id as string)).status).toBe('cancelled');
 });
 
+test('a session that is closed in the middle of an action', async () => {
+  await open(server, site.url('/good'), { session: 'closing' });
+  const id = await begin('noop(60000)', 'closing');
+  expect((await server.request('DELETE', '/sessions/browser:closing')).status).toBe(200);
+  const { observation } = await ended(server, id);
+  expect(observation?.content).toContain('the session was closed');
+  expect(observation?.content).not.toContain('browser ended');
+  await open(server, site.url('/good'), { session: 'closing' });
+});
+
+test('a wait that reaches the limit, or is cancelled, says so and shows the page', async () => {
+  await open(server, site.url('/good'));
+  const late = await act(server, 'noop(30000)', { timeout: 5 });
+  expect(late.error).toBe('TimeoutError: timed out (5.0 seconds)');
+  expect(late.content).toContain('good page');
+  const id = await begin('noop(30000)', 'default');
+  await server.request('POST', `/actions/${id}/cancel`);
+  const { observation } = await ended(server, id);
+  expect(observation?.extras).toMatchObject({ last_browser_action_error: 'Error: cancelled' });
+  expect(observation?.content).toContain('good page');
+});
+
+test('a page that never answers and an action without a limit: what was there can be used', async () => {
+  await open(server, site.url('/good'));
+  const { error, content } = await act(server, `goto('${site.url('/hang')}')`, { timeout: 110 });
+  expect(error).toContain('TimeoutError: page.goto');
+  expect(content).toContain('good page');
+}, 60_000);
+
+async function begin(actions: string, session: string): Promise<string> {
+  const { json } = await post(
+    server,
+    {
+      action: 'browse_interactive',
+      args: { browser_actions: `goto('${site.url('/tells')}') goto('${site.url('/good')}') ${actions}`, session },
+    },
+    { prefer: 'respond-async' },
+  );
+  const id = json.action_id as string;
+  await until('the page', async () => outputOf(await eventsOf(server, id)).includes('page broke'));
+  return id;
+}
+
 async function browserPids(): Promise<number[]> {
   const { json } = await server.request('GET', '/sessions');
   return (json.sessions as { kind: string; pid: number }[])

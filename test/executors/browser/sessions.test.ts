@@ -128,4 +128,30 @@ describe.skipIf(process.getuid?.() !== 0 || !account)('as root for another accou
     expect(saved.observation).toBe('download');
     expect(statSync(saved.extras.file_path).uid).toBe(account?.uid);
   });
+
+  test('files to upload are looked for with the rights of the account', async () => {
+    await using server = await TestServer.start(['--username', 'nobody']);
+    await server.run('true');
+    const { chmodSync, mkdirSync, writeFileSync } = await import('node:fs');
+    for (const path of [server.workingDir, `${server.workingDir}/..`]) chmodSync(path, 0o755);
+    const hidden = `${server.workingDir}/hidden`;
+    mkdirSync(hidden, { mode: 0o700 });
+    writeFileSync(`${hidden}/there`, 'x');
+    writeFileSync(`${server.workingDir}/secret`, 'x', { mode: 0o600 });
+    writeFileSync(`${server.workingDir}/open`, 'x');
+    const found = await browse(server, 'data:text/html,<input type=file onchange="document.title=files[0].name">');
+    expect(found.error).toBe('');
+    const shown = await act(server, 'noop(0)');
+    const upload = async (path: string): Promise<string> =>
+      (await act(server, `upload_file('${shown.bid('button')}', '${path}')`)).error
+        .replace(path, 'PATH')
+        .replace(path, 'PATH');
+    const refused = await upload('secret');
+    expect(refused).toContain('PermissionError: upload_file:');
+    const [existing, missing] = [await upload('hidden/there'), await upload('hidden/gone')];
+    expect(existing).toContain('PermissionError: upload_file:');
+    expect(existing.replace('there', '')).toBe(missing.replace('gone', ''));
+    expect(await upload('nothing')).toContain('ValueError: upload_file: there is no file');
+    expect(await upload('open')).toBe('');
+  });
 });
