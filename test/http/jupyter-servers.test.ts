@@ -25,24 +25,28 @@ describe('a plain jupyter server', () => {
   beforeAll(async () => {
     directory = mkdtempSync(join(tmpdir(), 'actiond-jupyter-'));
     port = await freePort();
+    jupyter = startServer(port);
+    jupyter.once('error', () => (jupyter = undefined));
+    await until('the Jupyter server', async () => !jupyter || (await isUp(port)));
+  });
+
+  function startServer(onPort: number): ChildProcess {
     const flags = [
-      `--port=${port}`,
+      `--port=${onPort}`,
       '--ip=127.0.0.1',
       '--no-browser',
       '--allow-root',
       `--IdentityProvider.token=${token}`,
     ];
-    jupyter = spawn(JUPYTER_PYTHON, ['-m', 'jupyter_server', ...flags], {
+    return spawn(JUPYTER_PYTHON, ['-m', 'jupyter_server', ...flags], {
       cwd: directory,
       env: { ...process.env, JUPYTER_RUNTIME_DIR: directory, JUPYTER_CONFIG_DIR: directory },
       stdio: 'ignore',
     });
-    jupyter.once('error', () => (jupyter = undefined));
-    await until('the Jupyter server', async () => {
-      if (!jupyter) return true;
-      return (await fetch(`http://127.0.0.1:${port}/api`).catch(() => undefined))?.ok === true;
-    });
-  });
+  }
+
+  const isUp = async (onPort: number): Promise<boolean> =>
+    (await fetch(`http://127.0.0.1:${onPort}/api`).catch(() => undefined))?.ok === true;
 
   afterAll(() => {
     jupyter?.kill('SIGTERM');
@@ -92,6 +96,54 @@ describe('a plain jupyter server', () => {
     const { observation } = await ended(server, json.action_id);
     expect(observation?.content).toBe(Array.from({ length: 20 }, (_, index) => String(index)).join('\n'));
     expect((await runCell(server, 'print("on")')).content).toBe('on');
+  });
+
+  test('that ends during a cell, or before one, is told as what it is', async () => {
+    const ownPort = await freePort();
+    const gone = startServer(ownPort);
+    try {
+      await until('another Jupyter server', () => isUp(ownPort));
+      await using server = await start(`http://127.0.0.1:${ownPort}`);
+      const { json } = await post(server, cellOf('print("begin"); import time; time.sleep(60)'), {
+        prefer: 'respond-async',
+      });
+      await until('some output', async () => outputOf(await eventsOf(server, json.action_id)).includes('begin'));
+      gone.kill('SIGKILL');
+      const { observation } = await ended(server, json.action_id);
+      expect(observation?.content).toMatch(
+        /^begin\n\[The kernel cannot be reached \(the Jupyter server does not answer: .*ECONNREFUSED.*\): whether the cell/,
+      );
+      expect(observation?.content).not.toContain('restarted');
+      expect((await runCell(server, '1')).content).toContain(
+        `The Jupyter server at http://127.0.0.1:${ownPort} does not answer: `,
+      );
+      expect((await readiness(server)).subsystems.jupyter).toBe('failed');
+    } finally {
+      // Its kernel ends without it.
+      gone.kill('SIGKILL');
+    }
+  });
+
+  test('that stands still when the time of a cell is up is told', async () => {
+    const ownPort = await freePort();
+    const still = startServer(ownPort);
+    try {
+      await until('another Jupyter server', () => isUp(ownPort));
+      await using server = await start(`http://127.0.0.1:${ownPort}`);
+      const { json } = await post(server, cellOf('print("begin"); import time; time.sleep(60)', { timeout: 4 }), {
+        prefer: 'respond-async',
+      });
+      await until('some output', async () => outputOf(await eventsOf(server, json.action_id)).includes('begin'));
+      still.kill('SIGSTOP');
+      expect((await ended(server, json.action_id)).observation?.content).toMatch(
+        /^begin\n\[Execution timed out \(4\.0 seconds\)\.\]\n\[The kernel cannot be reached \(the Jupyter server does not answer: it has not taken/,
+      );
+      still.kill('SIGCONT');
+      await until('a new kernel', async () => (await runCell(server, 'print("on")')).content.endsWith('on'));
+    } finally {
+      still.kill('SIGCONT');
+      still.kill('SIGTERM');
+    }
   });
 
   test('that refuses the token is named, with the flag', async () => {
