@@ -1,9 +1,10 @@
 /** Where kernels come from: a gateway of our own, a Jupyter server that is there already, or none at all. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { findAccount } from '../../src/sandbox/account.ts';
 import { ended, eventsOf, outputOf, post } from '../support/actions.ts';
 import { cellOf, JUPYTER_PYTHON, needsJupyter, runCell, startJupyterServer } from '../support/jupyter.ts';
 import { freePort } from '../support/port.ts';
@@ -192,6 +193,32 @@ describe('without Jupyter', () => {
       expect((await server.run('echo works')).content).toBe('works');
       const { status, subsystems } = await readiness(server);
       expect([status, subsystems.jupyter]).toEqual(['ready', 'failed']);
+    } finally {
+      rmSync(directory, { recursive: true, force: true });
+    }
+  });
+
+  test('an interpreter that the account cannot reach is named, with the account and what to do', async (context) => {
+    needsJupyter(context);
+    context.skip(process.getuid?.() !== 0 || findAccount('nobody') === undefined, 'needs root and the account nobody');
+    const directory = mkdtempSync(join(tmpdir(), 'actiond-python-'));
+    try {
+      // As an environment in a directory of everybody whose interpreter is a link into a private one.
+      const [hidden, open] = [join(directory, 'private'), join(directory, 'open')];
+      chmodSync(directory, 0o755);
+      mkdirSync(hidden, { mode: 0o700 });
+      mkdirSync(open, { mode: 0o755 });
+      const python = join(open, 'python');
+      symlinkSync(JUPYTER_PYTHON, join(hidden, 'python'));
+      symlinkSync(join(hidden, 'python'), python);
+      await using server = await TestServer.start(['--jupyter-python', python, '--username', 'nobody']);
+      const reason = `${python}: the account nobody cannot execute it: pass --jupyter-python with an interpreter outside of`;
+      await until('the search for Jupyter', async () => (await readiness(server)).subsystems.jupyter === 'failed');
+      expect((await readiness(server)).reasons.jupyter).toContain(reason);
+      const { observation, content } = await runCell(server, '1');
+      expect(observation).toBe('error');
+      expect(content).toContain(`Jupyter could not be started (${reason}`);
+      expect((await readiness(server)).reasons.jupyter).toBe(content);
     } finally {
       rmSync(directory, { recursive: true, force: true });
     }
