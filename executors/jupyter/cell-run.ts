@@ -82,7 +82,7 @@ export class CellRun {
   finish(): CellOutput {
     this.#releaseStreams();
     this.#isEnded = true;
-    this.#area.settleWidgets((data) => this.#options.widgets.textOf(data));
+    this.#area.settleWidgets(this.#options.widgets);
     const { head, tail, isWhole, images, outputs } = this.#area.finish();
     const cut = cutText(head, tail, isWhole);
     this.#spill.close();

@@ -8,8 +8,8 @@ export interface ChannelOptions {
   readonly onMessage: (message: KernelMessage) => void;
   /** The socket broke and is there again: what the server could not deliver meanwhile comes now, or is lost. */
   readonly onReconnect: () => void;
-  /** The kernel cannot be reached any more. */
-  readonly onLost: (reason: string) => void;
+  /** The kernel cannot be reached any more: its server has none of that id, or is gone itself. */
+  readonly onLost: (reason: string, isServerGone: boolean) => void;
   /** Something came that cannot be read, such as a message beyond the size limit. */
   readonly onProblem: (text: string) => void;
 }
@@ -17,6 +17,8 @@ export interface ChannelOptions {
 const OPEN_LIMIT_MS = 20_000;
 /** A broken socket is tried again for so long; a server that was restarted has lost the kernel anyhow. */
 const RECONNECT_LIMIT_MS = 15_000;
+/** As long when nobody listens there any more, as after the death of a server on this machine. */
+const REFUSED_LIMIT_MS = 3000;
 const FIRST_RETRY_MS = 50;
 const LAST_RETRY_MS = 1000;
 /** A peer that went away without a word is noticed within two of these. */
@@ -38,6 +40,8 @@ export class KernelChannel {
   #wasOpen = false;
   #isClosed = false;
   #brokenAt = performance.now();
+  /** Since when every attempt was refused. */
+  #refusedAt = Infinity;
   #retryMs = FIRST_RETRY_MS;
   #retryTimer: NodeJS.Timeout | undefined;
   #pingTimer: NodeJS.Timeout | undefined;
@@ -81,19 +85,22 @@ export class KernelChannel {
     });
     this.#socket = socket;
     let problem = '';
+    let isRefused = false;
     socket.on('open', () => this.#onOpen(socket));
     socket.on('message', (data, isBinary) => this.#onMessage(data as Buffer, isBinary));
     socket.on('pong', () => (this.#isPongDue = false));
     socket.on('unexpected-response', (_request, { statusCode = 0 }) => {
       problem = `HTTP ${statusCode}`;
-      if (FINAL_STATUS.has(statusCode)) this.#lose(`the Jupyter server refused the connection (HTTP ${statusCode})`);
+      if (FINAL_STATUS.has(statusCode))
+        this.#lose(`the Jupyter server refused the connection (HTTP ${statusCode})`, false);
       socket.terminate();
     });
     socket.on('error', (error) => {
       problem ||= error.message;
+      isRefused = 'code' in error && error.code === 'ECONNREFUSED';
       if (this.#isOpen) this.#options.onProblem(error.message);
     });
-    socket.on('close', (code) => this.#onClose(problem || `closed with ${code}`));
+    socket.on('close', (code) => this.#onClose(problem || `closed with ${code}`, isRefused));
   }
 
   #onOpen(socket: WebSocket): void {
@@ -123,22 +130,24 @@ export class KernelChannel {
     else this.#options.onProblem('a frame that is no message of the Jupyter protocol');
   }
 
-  #onClose(reason: string): void {
+  #onClose(reason: string, isRefused: boolean): void {
     clearInterval(this.#pingTimer);
-    if (this.#isOpen) this.#brokenAt = performance.now();
+    const now = performance.now();
+    if (this.#isOpen) this.#brokenAt = now;
     this.#isOpen = false;
+    this.#refusedAt = isRefused ? Math.min(this.#refusedAt, now) : Infinity;
     if (this.#isClosed) return;
-    if (performance.now() - this.#brokenAt > RECONNECT_LIMIT_MS) {
-      this.#lose(`the connection to the Jupyter server broke and could not be made again (${reason})`);
+    if (now - this.#brokenAt > RECONNECT_LIMIT_MS || now - this.#refusedAt > REFUSED_LIMIT_MS) {
+      this.#lose(`the Jupyter server does not answer: ${reason}`, true);
       return;
     }
     this.#retryTimer = setTimeout(() => this.#connect(), this.#retryMs);
     this.#retryMs = Math.min(LAST_RETRY_MS, this.#retryMs * 2);
   }
 
-  #lose(reason: string): void {
+  #lose(reason: string, isServerGone: boolean): void {
     if (this.#isClosed) return;
     this.close();
-    this.#options.onLost(reason);
+    this.#options.onLost(reason, isServerGone);
   }
 }

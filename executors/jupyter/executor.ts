@@ -54,8 +54,8 @@ export class JupyterExecutor implements Executor<'run_ipython'> {
 
   /** Whether a kernel could be started, without starting one. */
   async #lookForJupyter(): Promise<void> {
-    const { server, interpreters, env } = this.#options;
-    const reason = server ? undefined : await missingForKernels(interpreters, env);
+    const { server, interpreters, env, account } = this.#options;
+    const reason = server ? undefined : await missingForKernels(interpreters, env, account);
     if (reason !== undefined) this.#before = { status: 'failed', reason };
   }
 

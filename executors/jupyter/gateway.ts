@@ -7,7 +7,7 @@ import { endProcesses } from '../../src/sandbox/processes.ts';
 import { isObject } from './messages.ts';
 import { gatewaySource } from './python-side.ts';
 import { type Endpoint, JupyterError, listKernelSpecs } from './rest.ts';
-import { findInterpreter } from './interpreter.ts';
+import { commandAs, findInterpreter, type KernelAccount, notExecutable } from './interpreter.ts';
 import { INSTALL_HINT } from './texts.ts';
 
 /** Where kernels are started: a server that is there already, or one of our own. */
@@ -51,7 +51,7 @@ export interface ChildGatewayOptions {
   /** Interpreters to try, in order; names are looked up on the PATH of `env`. */
   readonly interpreters: readonly string[];
   /** Account to switch to; undefined keeps the server's own. */
-  readonly account: { readonly uid: number; readonly gid: number } | undefined;
+  readonly account: KernelAccount | undefined;
   readonly env: Readonly<Record<string, string>>;
   /** For the program, connection files and sockets; only the account may look into it. */
   readonly directory: string;
@@ -149,10 +149,7 @@ export class ChildGateway implements Gateway {
     const { directory, account, env, onLog } = this.#options;
     const program = join(directory, PROGRAM);
     writeFileSync(program, gatewaySource(), { mode: 0o644 });
-    const command = [interpreter, '-u', program];
-    const [file = '', ...args] = account
-      ? ['setpriv', `--reuid=${account.uid}`, `--regid=${account.gid}`, '--init-groups', '--', ...command]
-      : command;
+    const [file = '', ...args] = commandAs(account, [interpreter, '-u', program]);
     const mark = randomUUID();
     this.#marks.add(mark);
     const child = spawn(file, args, {
@@ -179,6 +176,8 @@ export class ChildGateway implements Gateway {
     child.kill('SIGKILL');
     this.#marks.delete(mark);
     if (outcome.exitCode === NOT_INSTALLED) return lastLine(log) || 'it has no Jupyter';
+    const refusal = notExecutable(account, outcome.exitCode);
+    if (refusal !== undefined) return refusal;
     return `${outcome.reason}${log === '' ? '' : `: ${lastLine(log)}`}`;
   }
 

@@ -10,7 +10,15 @@ import {
   type KernelMessage,
   textOf,
 } from './messages.ts';
-import { authorization, deleteKernel, type Endpoint, interruptKernel, JupyterError, startKernel } from './rest.ts';
+import {
+  authorization,
+  deleteKernel,
+  type Endpoint,
+  interruptKernel,
+  JupyterError,
+  startKernel,
+  UnreachableError,
+} from './rest.ts';
 
 export interface KernelOptions {
   readonly endpoint: Endpoint;
@@ -27,7 +35,8 @@ export type CellEnd =
   | { readonly kind: 'replied'; readonly status: 'ok' | 'error' | 'aborted'; readonly reply: JsonObject }
   /** The kernel has finished it, and its end was lost with a broken connection. */
   | { readonly kind: 'unknown' }
-  | { readonly kind: 'died'; readonly cause: string };
+  /** It is gone, or its server is and nobody knows. */
+  | { readonly kind: 'died'; readonly cause: string; readonly isServerGone: boolean };
 
 /** One request at work. */
 export interface Cell {
@@ -68,6 +77,7 @@ export class Kernel {
   #die: (cause: string) => void = ignore;
   #isAlive = true;
   #isDying = false;
+  #isServerGone = false;
   #pid: number | undefined;
   #watch: NodeJS.Timeout | undefined;
   #runningCells = 0;
@@ -90,7 +100,10 @@ export class Kernel {
       headers: authorization(options.endpoint),
       onMessage: (message) => this.#onMessage(message),
       onReconnect: () => this.#resynchronize(),
-      onLost: (reason) => this.#end(reason),
+      onLost: (reason, isServerGone) => {
+        this.#isServerGone = isServerGone;
+        this.#end(reason);
+      },
       onProblem: options.onProblem,
     });
     this.#look();
@@ -136,11 +149,15 @@ export class Kernel {
     return this.#send(id, frame, onMessage);
   }
 
-  /** Asks the kernel to stop what it runs. Never rejects. */
-  async interrupt(): Promise<void> {
-    await interruptKernel(this.#options.endpoint, this.id).catch((error: unknown) =>
-      this.#options.onProblem(`interrupt: ${error instanceof Error ? error.message : String(error)}`),
-    );
+  /** Asks the kernel to stop what it runs. @returns whether its server has answered; never rejects */
+  async interrupt(): Promise<boolean> {
+    try {
+      await interruptKernel(this.#options.endpoint, this.id);
+      return true;
+    } catch (error) {
+      this.#options.onProblem(`interrupt: ${error instanceof Error ? error.message : String(error)}`);
+      return !(error instanceof UnreachableError);
+    }
   }
 
   /** Stops reading output, so that the kernel's server has to keep it. */
@@ -220,7 +237,7 @@ export class Kernel {
     const ended = new Promise<CellEnd>((resolve) => (end = resolve));
     const running: Running = { onMessage, end, reply: undefined, isIdle: false, isEnded: false };
     if (!this.#isAlive) {
-      void this.#died.then((cause) => end({ kind: 'died', cause }));
+      void this.#died.then((cause) => end(this.#deathOf(cause)));
       return { ended };
     }
     this.#requests.set(id, running);
@@ -310,9 +327,13 @@ export class Kernel {
     this.#isAlive = false;
     clearTimeout(this.#watch);
     this.#channel.close();
-    for (const running of this.#requests.values()) this.#settle(running, { kind: 'died', cause });
+    for (const running of this.#requests.values()) this.#settle(running, this.#deathOf(cause));
     this.#requests.clear();
     this.#die(cause);
+  }
+
+  #deathOf(cause: string): CellEnd {
+    return { kind: 'died', cause, isServerGone: this.#isServerGone };
   }
 }
 

@@ -1,6 +1,7 @@
 import type { Secrets } from '../../src/sandbox/secrets.ts';
 import type { ShellStates } from '../../src/sandbox/shell-state.ts';
 import type { SpillOptions } from '../../src/sandbox/spill.ts';
+import type { KernelAccount } from './interpreter.ts';
 
 export interface JupyterOptions {
   /** A server that is there already; undefined starts one of our own. */
@@ -8,7 +9,7 @@ export interface JupyterOptions {
   /** Interpreters that may have Jupyter, in order; names are looked up on the PATH of `env`. */
   readonly interpreters: readonly string[];
   /** Account to switch to; undefined keeps the server's own. */
-  readonly account: { readonly uid: number; readonly gid: number } | undefined;
+  readonly account: KernelAccount | undefined;
   readonly env: Readonly<Record<string, string>>;
   /** Private directory of the server, for a folder of ours. */
   readonly runtimeDir: string;

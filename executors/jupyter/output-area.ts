@@ -1,5 +1,6 @@
 import { type JsonObject, isObject, textOf } from './messages.ts';
 import { StreamText, withoutEscapes } from './stream-text.ts';
+import type { Widgets } from './widgets.ts';
 
 /** An output as nbformat 4 has it, for the top level of the answer. */
 export type NotebookOutput = Readonly<Record<string, unknown>>;
@@ -106,11 +107,18 @@ export class OutputArea {
     else this.#clear();
   }
 
-  /** Shows widgets as they are now. @param textOfWidget undefined for a bundle that is of none */
-  settleWidgets(textOfWidget: (data: JsonObject) => string | undefined): void {
+  /** Shows widgets as they are now, and no longer those that are closed. */
+  settleWidgets(widgets: Pick<Widgets, 'isClosed' | 'textOf'>): void {
+    this.#items = this.#items.filter(
+      ({ kind, ...item }) =>
+        kind !== 'display' ||
+        !('output' in item) ||
+        !isObject(item.output['data']) ||
+        !widgets.isClosed(item.output['data']),
+    );
     for (const item of this.#items) {
       if (item.kind !== 'display' || !isObject(item.output['data'])) continue;
-      const text = textOfWidget(item.output['data']);
+      const text = widgets.textOf(item.output['data']);
       if (text === undefined) continue;
       item.text = text;
       item.output = { ...item.output, data: { ...item.output['data'], 'text/plain': text } };

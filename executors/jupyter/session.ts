@@ -190,13 +190,13 @@ export class KernelSession {
     const notes: string[] = [];
     let end: CellEnd | undefined;
     if (typeof first === 'string') {
-      end = await this.#endCell(cell.ended, kernel, first);
-      notes.push(stopNote(first, action.timeout ?? 0));
-      if (end === undefined) notes.push(texts.NOT_INTERRUPTED);
+      const { end: last, note } = await this.#endCell(cell.ended, kernel, first);
+      end = last;
+      notes.push(stopNote(first, action.timeout ?? 0), ...note);
     } else {
       end = first;
     }
-    if (end?.kind === 'died') notes.push(texts.kernelDied(end.cause));
+    if (end?.kind === 'died') notes.push(end.isServerGone ? texts.serverGone(end.cause) : texts.kernelDied(end.cause));
     if (end?.kind === 'unknown') notes.push(texts.OUTPUT_LOST);
     if (end?.kind === 'replied' && endsKernel(end.reply)) {
       notes.push(texts.KERNEL_EXITED);
@@ -216,16 +216,17 @@ export class KernelSession {
     };
   }
 
-  /** Interrupts, and after a while ends the kernel. @returns undefined when the kernel had to be ended */
-  async #endCell(ended: Promise<CellEnd>, kernel: Kernel, why: Stop): Promise<CellEnd | undefined> {
+  /** Interrupts, and after a while ends the kernel. @returns no end but a note when the kernel had to be ended */
+  async #endCell(ended: Promise<CellEnd>, kernel: Kernel, why: Stop): Promise<{ end?: CellEnd; note: string[] }> {
     const graceMs = why === 'shutdown' ? STOP_GRACE_MS : INTERRUPT_GRACE_MS;
+    let isAnswered = false;
     for (const _ of ['interrupt', 'once more']) {
-      void kernel.interrupt();
+      void kernel.interrupt().then((answered) => (isAnswered ||= answered));
       const end = await within(ended, graceMs / 2);
-      if (end) return end;
+      if (end) return { end, note: [] };
     }
     if (why !== 'shutdown') await kernel.kill('it did not react to an interrupt');
-    return undefined;
+    return { note: [isAnswered ? texts.NOT_INTERRUPTED : texts.serverGone(UNANSWERED)] };
   }
 
   /** A successor is started at once, so that the next cell need not wait. */
@@ -293,6 +294,7 @@ export class KernelSession {
   }
 }
 
+const UNANSWERED = 'the Jupyter server does not answer: it has not taken the interrupt';
 const STILL_STARTING = 'The kernel is still starting. It goes on doing so: run the cell again.';
 
 /** V0's `code`, then the extension's cells. */

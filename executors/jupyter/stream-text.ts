@@ -42,11 +42,18 @@ export class StreamText {
   /** All of it, in two parts with the dropped middle between them. */
   finish(): { head: string; tail: string; dropped: number } {
     const rest = new HeadTail(Infinity, Infinity);
-    rest.append(this.#lines.join('\n'));
+    rest.append([...this.#lines.slice(0, -1), this.#lastLine()].join('\n'));
     const { head, tail, dropped } = this.#done;
     return dropped > 0
       ? { head, tail: tail + rest.head, dropped }
       : { head: head + tail + rest.head, tail: '', dropped };
+  }
+
+  /** Without blanks behind the cursor, as a bar that erases itself leaves them: the next output begins there. */
+  #lastLine(): string {
+    const line = this.#lines.at(-1) ?? '';
+    const isErased = this.#row === this.#lines.length - 1 && line.slice(this.#column).trim() === '';
+    return isErased ? line.slice(0, this.#column) : line;
   }
 
   #isAtEnd(): boolean {

@@ -28,6 +28,11 @@ export function kernelDied(cause: string): string {
   return `[The kernel died (${cause}): all variables are lost. The next cell runs in a new kernel, in the same directory and with the same environment.]`;
 }
 
+/** @param cause such as `the Jupyter server does not answer: connect ECONNREFUSED 127.0.0.1:8888` */
+export function serverGone(cause: string): string {
+  return `[The kernel cannot be reached (${cause}): whether the cell goes on is unknown, and all variables are lost. The next cell asks the server for a new kernel.]`;
+}
+
 export function diedBefore(cause: string): string {
   return `[The kernel had died (${cause}) before this cell: all variables are lost, and a new kernel was started.]`;
 }

@@ -17,6 +17,7 @@ interface Widget {
   min: number;
   max: number;
   description: string;
+  isClosed: boolean;
 }
 
 /** The state of a kernel's widgets, as their messages tell it, in words: a notebook shows them, their own text never changes. */
@@ -32,19 +33,32 @@ export class Widgets {
     if (type === 'comm_open' && content['target_name'] === 'jupyter.widget') this.#open(id);
     const widget = this.#widgets.get(id);
     if (widget) update(widget, state);
+    if (widget && type === 'comm_close') widget.isClosed = true;
     return true;
+  }
+
+  /** Whether the bundle is of a widget that was closed: a notebook does not show it any more. */
+  isClosed(bundle: JsonObject): boolean {
+    return this.#widgets.get(idOf(bundle))?.isClosed === true;
   }
 
   /** The text of a displayed widget; undefined when the bundle is of none, or of one that has no text. */
   textOf(bundle: JsonObject): string | undefined {
-    const view = bundle[VIEW_TYPE];
-    const id = isObject(view) ? textOf(view['model_id']) : '';
+    const id = idOf(bundle);
     const text = id === '' ? '' : this.#text(id, 0).trim();
     return text === '' ? undefined : text;
   }
 
   #open(id: string): void {
-    this.#widgets.set(id, { model: '', children: [], value: undefined, min: 0, max: 100, description: '' });
+    this.#widgets.set(id, {
+      model: '',
+      children: [],
+      value: undefined,
+      min: 0,
+      max: 100,
+      description: '',
+      isClosed: false,
+    });
     if (this.#widgets.size <= MAX_WIDGETS) return;
     const [oldest = ''] = this.#widgets.keys();
     this.#widgets.delete(oldest);
@@ -52,7 +66,7 @@ export class Widgets {
 
   #text(id: string, depth: number): string {
     const widget = this.#widgets.get(id);
-    if (!widget || depth > MAX_DEPTH) return '';
+    if (!widget || widget.isClosed || depth > MAX_DEPTH) return '';
     const { model, children, value, description } = widget;
     if (children.length > 0)
       return children.map((child) => this.#text(child, depth + 1)).join(model === 'VBoxModel' ? '\n' : '');
@@ -60,6 +74,11 @@ export class Widgets {
     if (model.startsWith('HTML')) return withoutMarkup(String(value ?? ''));
     return model === 'LabelModel' ? String(value ?? '') : '';
   }
+}
+
+function idOf(bundle: JsonObject): string {
+  const view = bundle[VIEW_TYPE];
+  return isObject(view) ? textOf(view['model_id']) : '';
 }
 
 function update(widget: Widget, state: JsonObject): void {

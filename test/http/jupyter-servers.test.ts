@@ -1,9 +1,10 @@
 /** Where kernels come from: a gateway of our own, a Jupyter server that is there already, or none at all. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { findAccount } from '../../src/sandbox/account.ts';
 import { ended, eventsOf, outputOf, post } from '../support/actions.ts';
 import { cellOf, JUPYTER_PYTHON, needsJupyter, runCell, startJupyterServer } from '../support/jupyter.ts';
 import { freePort } from '../support/port.ts';
@@ -25,24 +26,28 @@ describe('a plain jupyter server', () => {
   beforeAll(async () => {
     directory = mkdtempSync(join(tmpdir(), 'actiond-jupyter-'));
     port = await freePort();
+    jupyter = startServer(port);
+    jupyter.once('error', () => (jupyter = undefined));
+    await until('the Jupyter server', async () => !jupyter || (await isUp(port)));
+  });
+
+  function startServer(onPort: number): ChildProcess {
     const flags = [
-      `--port=${port}`,
+      `--port=${onPort}`,
       '--ip=127.0.0.1',
       '--no-browser',
       '--allow-root',
       `--IdentityProvider.token=${token}`,
     ];
-    jupyter = spawn(JUPYTER_PYTHON, ['-m', 'jupyter_server', ...flags], {
+    return spawn(JUPYTER_PYTHON, ['-m', 'jupyter_server', ...flags], {
       cwd: directory,
       env: { ...process.env, JUPYTER_RUNTIME_DIR: directory, JUPYTER_CONFIG_DIR: directory },
       stdio: 'ignore',
     });
-    jupyter.once('error', () => (jupyter = undefined));
-    await until('the Jupyter server', async () => {
-      if (!jupyter) return true;
-      return (await fetch(`http://127.0.0.1:${port}/api`).catch(() => undefined))?.ok === true;
-    });
-  });
+  }
+
+  const isUp = async (onPort: number): Promise<boolean> =>
+    (await fetch(`http://127.0.0.1:${onPort}/api`).catch(() => undefined))?.ok === true;
 
   afterAll(() => {
     jupyter?.kill('SIGTERM');
@@ -94,6 +99,54 @@ describe('a plain jupyter server', () => {
     expect((await runCell(server, 'print("on")')).content).toBe('on');
   });
 
+  test('that ends during a cell, or before one, is told as what it is', async () => {
+    const ownPort = await freePort();
+    const gone = startServer(ownPort);
+    try {
+      await until('another Jupyter server', () => isUp(ownPort));
+      await using server = await start(`http://127.0.0.1:${ownPort}`);
+      const { json } = await post(server, cellOf('print("begin"); import time; time.sleep(60)'), {
+        prefer: 'respond-async',
+      });
+      await until('some output', async () => outputOf(await eventsOf(server, json.action_id)).includes('begin'));
+      gone.kill('SIGKILL');
+      const { observation } = await ended(server, json.action_id);
+      expect(observation?.content).toMatch(
+        /^begin\n\[The kernel cannot be reached \(the Jupyter server does not answer: .*ECONNREFUSED.*\): whether the cell/,
+      );
+      expect(observation?.content).not.toContain('restarted');
+      expect((await runCell(server, '1')).content).toContain(
+        `The Jupyter server at http://127.0.0.1:${ownPort} does not answer: `,
+      );
+      expect((await readiness(server)).subsystems.jupyter).toBe('failed');
+    } finally {
+      // Its kernel ends without it.
+      gone.kill('SIGKILL');
+    }
+  });
+
+  test('that stands still when the time of a cell is up is told', async () => {
+    const ownPort = await freePort();
+    const still = startServer(ownPort);
+    try {
+      await until('another Jupyter server', () => isUp(ownPort));
+      await using server = await start(`http://127.0.0.1:${ownPort}`);
+      const { json } = await post(server, cellOf('print("begin"); import time; time.sleep(60)', { timeout: 4 }), {
+        prefer: 'respond-async',
+      });
+      await until('some output', async () => outputOf(await eventsOf(server, json.action_id)).includes('begin'));
+      still.kill('SIGSTOP');
+      expect((await ended(server, json.action_id)).observation?.content).toMatch(
+        /^begin\n\[Execution timed out \(4\.0 seconds\)\.\]\n\[The kernel cannot be reached \(the Jupyter server does not answer: it has not taken/,
+      );
+      still.kill('SIGCONT');
+      await until('a new kernel', async () => (await runCell(server, 'print("on")')).content.endsWith('on'));
+    } finally {
+      still.kill('SIGCONT');
+      still.kill('SIGTERM');
+    }
+  });
+
   test('that refuses the token is named, with the flag', async () => {
     await using server = await start(`http://127.0.0.1:${port}`, 'wrong');
     const { observation, content } = await runCell(server, '1');
@@ -140,6 +193,32 @@ describe('without Jupyter', () => {
       expect((await server.run('echo works')).content).toBe('works');
       const { status, subsystems } = await readiness(server);
       expect([status, subsystems.jupyter]).toEqual(['ready', 'failed']);
+    } finally {
+      rmSync(directory, { recursive: true, force: true });
+    }
+  });
+
+  test('an interpreter that the account cannot reach is named, with the account and what to do', async (context) => {
+    needsJupyter(context);
+    context.skip(process.getuid?.() !== 0 || findAccount('nobody') === undefined, 'needs root and the account nobody');
+    const directory = mkdtempSync(join(tmpdir(), 'actiond-python-'));
+    try {
+      // As an environment in a directory of everybody whose interpreter is a link into a private one.
+      const [hidden, open] = [join(directory, 'private'), join(directory, 'open')];
+      chmodSync(directory, 0o755);
+      mkdirSync(hidden, { mode: 0o700 });
+      mkdirSync(open, { mode: 0o755 });
+      const python = join(open, 'python');
+      symlinkSync(JUPYTER_PYTHON, join(hidden, 'python'));
+      symlinkSync(join(hidden, 'python'), python);
+      await using server = await TestServer.start(['--jupyter-python', python, '--username', 'nobody']);
+      const reason = `${python}: the account nobody cannot execute it: pass --jupyter-python with an interpreter outside of`;
+      await until('the search for Jupyter', async () => (await readiness(server)).subsystems.jupyter === 'failed');
+      expect((await readiness(server)).reasons.jupyter).toContain(reason);
+      const { observation, content } = await runCell(server, '1');
+      expect(observation).toBe('error');
+      expect(content).toContain(`Jupyter could not be started (${reason}`);
+      expect((await readiness(server)).reasons.jupyter).toBe(content);
     } finally {
       rmSync(directory, { recursive: true, force: true });
     }

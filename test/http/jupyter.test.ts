@@ -177,6 +177,17 @@ describe('widgets', () => {
     expect(body.outputs[0].data['application/vnd.jupyter.widget-view+json'].model_id).toMatch(/^\w+$/);
   });
 
+  test.for(['tqdm', 'tqdm.notebook', 'tqdm.auto'])('a bar of %s that is not to stay is gone', async (name, context) => {
+    needsPackage(context, 'tqdm');
+    needsPackage(context, 'ipywidgets');
+    const { content } = await cell(
+      `from ${name} import tqdm\nprint("begin")\nfor _ in tqdm(range(3)):\n  for _ in tqdm(range(50), leave=False): pass\nprint("done")`,
+    );
+    expect(content).toMatch(/^begin\n100%\|█+\|\s3\/3\s[^\n]*\ndone$/);
+    const alone = await cell(`for _ in tqdm(range(50), leave=False): pass\nprint("done")`);
+    expect(alone.content).toBe('done');
+  });
+
   test('so does one of rich', async (context) => {
     needsPackage(context, 'rich');
     needsPackage(context, 'ipywidgets');

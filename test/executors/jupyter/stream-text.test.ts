@@ -19,6 +19,8 @@ describe('text as it ends', () => {
     ['erasing to the end of the line', ['abcdef\r\u001b[Kxy'], 'xy'],
     ['erasing the whole line', ['abcdef\u001b[2K\rxy'], 'xy'],
     ['two bars below each other', ['one 0\ntwo 0\u001b[A\rone 9\n\rtwo 9\n'], 'one 9\ntwo 9\n'],
+    ['a bar that erases itself', ['x\n 50%|##\r       \r'], 'x\n'],
+    ['blanks that were written', ['x\ny  '], 'x\ny  '],
     ['a title', ['\u001b]0;title\u0007x\u001b]8;;http://a\u001b\\link'], 'xlink'],
     ['a sequence in pieces', ['a\u001b', '[3', '1mb'], 'ab'],
     ['a bell', ['a\u0007b'], 'ab'],
