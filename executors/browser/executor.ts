@@ -2,7 +2,7 @@ import type { ActionContext, ActionResult, Executor, SubsystemHealth } from '../
 import type { SessionInfo } from '../../src/protocol/http.ts';
 import { errorObservation } from '../../src/protocol/observations.ts';
 import type { FileAccess } from '../../src/sandbox/file-access.ts';
-import { LaunchError, missingForLaunch } from './browser-process.ts';
+import { type BrowserProcess, LaunchError, missingForLaunch } from './browser-process.ts';
 import { downloadsDirectory } from './downloads.ts';
 import { Fleet, type FleetOptions } from './fleet.ts';
 import { ACTION_LIMIT_MS } from './limits.ts';
@@ -41,6 +41,9 @@ export class BrowserExecutor implements Executor<'browse' | 'browse_interactive'
   readonly #screenshots: Screenshots;
   readonly #sessions = new Map<string, BrowserSession>();
   readonly #opening = new Map<string, Promise<BrowserSession>>();
+  /** Sessions without a browser, each until its next action. */
+  readonly #parked = new Map<string, Parked>();
+  readonly #parking = new Map<string, Promise<void>>();
   #health: SubsystemHealth = { status: 'lazy' };
   #isStopped = false;
 
@@ -81,7 +84,10 @@ export class BrowserExecutor implements Executor<'browse' | 'browse_interactive'
     const askedMs = action.timeout === undefined ? Infinity : action.timeout * 1000;
     const endsAt = arrivedAt + Math.min(ACTION_LIMIT_MS, askedMs * ANSWER_SHARE);
     const deadline = new Deadline(endsAt, signal);
-    const opened = await this.#open(action.args.session, deadline);
+    let opened = await this.#open(action.args.session, deadline);
+    // It may have been parked in this very moment.
+    while (typeof opened !== 'string' && !opened.isOver && this.#sessions.get(opened.name) !== opened)
+      opened = await this.#open(action.args.session, deadline);
     if (typeof opened === 'string') return { observation: errorObservation(opened) };
     const limit = AbortSignal.any([signal, opened.ended]);
     const running = new Deadline(endsAt, limit, Math.min(ACTION_LIMIT_MS, askedMs));
@@ -97,6 +103,7 @@ export class BrowserExecutor implements Executor<'browse' | 'browse_interactive'
       opened.emit = undefined;
       opened.isBusy = false;
       opened.lastUsed = new Date();
+      if (!opened.isOver && this.#fleet.isRetired(opened.process)) void this.#park(opened);
     }
   }
 
@@ -105,7 +112,17 @@ export class BrowserExecutor implements Executor<'browse' | 'browse_interactive'
   }
 
   sessions(): SessionInfo[] {
-    return Array.from(this.#sessions.values(), (session) => ({
+    const parked = Array.from(this.#parked.values(), ({ name, created, lastUsed }): SessionInfo => ({
+      name,
+      lane: LANE_PREFIX + name,
+      kind: this.name,
+      state: 'idle',
+      cwd: null,
+      pid: null,
+      created: created.toISOString(),
+      last_used: lastUsed.toISOString(),
+    }));
+    const open = Array.from(this.#sessions.values(), (session): SessionInfo => ({
       name: session.name,
       lane: LANE_PREFIX + session.name,
       kind: this.name,
@@ -115,11 +132,15 @@ export class BrowserExecutor implements Executor<'browse' | 'browse_interactive'
       created: session.created.toISOString(),
       last_used: session.lastUsed.toISOString(),
     }));
+    return [...open, ...parked];
   }
 
   async closeSession(lane: string): Promise<boolean> {
     if (!lane.startsWith(LANE_PREFIX)) return false;
-    const session = this.#sessions.get(lane.slice(LANE_PREFIX.length));
+    const name = lane.slice(LANE_PREFIX.length);
+    await this.#parking.get(name);
+    if (this.#parked.delete(name)) return true;
+    const session = this.#sessions.get(name);
     if (!session) return false;
     await this.#end(session);
     return true;
@@ -129,6 +150,7 @@ export class BrowserExecutor implements Executor<'browse' | 'browse_interactive'
     this.#isStopped = true;
     await this.#fleet.stop();
     this.#sessions.clear();
+    this.#parked.clear();
   }
 
   /** A session that is there, or undefined; for looking at it from outside. */
@@ -162,11 +184,14 @@ export class BrowserExecutor implements Executor<'browse' | 'browse_interactive'
   }
 
   async #provide(name: string): Promise<BrowserSession> {
+    const isNew = ![this.#sessions, this.#parked, this.#parking].some((names) => names.has(name));
+    if (isNew && this.#count() >= this.#options.maxSessions) throw new SessionLimitError(this.#options.maxSessions);
+    await this.#parking.get(name);
     const known = this.#sessions.get(name);
     if (known && !known.isOver) await known.process.check();
-    if (known && !known.isOver && !this.#fleet.isWorn(known.process)) return known;
-    if (!known && this.#sessions.size + this.#opening.size >= this.#options.maxSessions)
-      throw new SessionLimitError(this.#options.maxSessions);
+    if (known && !known.isOver && !this.#isDue(known.process)) return known;
+    const parked = this.#parked.get(name);
+    if (parked) return this.#unpark(parked);
     if (!known) return this.#create(name);
     if (known.isOver) {
       await this.#end(known);
@@ -174,7 +199,25 @@ export class BrowserExecutor implements Executor<'browse' | 'browse_interactive'
       session.note(RESTARTED);
       return session;
     }
-    return this.#move(known);
+    const others = [...this.#sessions.values()].filter(
+      (other) => other.process === known.process && !other.isBusy && !this.#opening.has(other.name),
+    );
+    await Promise.all([known, ...others].map((session) => this.#park(session)));
+    const moved = this.#parked.get(name);
+    return moved ? this.#unpark(moved) : this.#create(name);
+  }
+
+  /** Sessions that there are or are about to be. */
+  #count(): number {
+    const names = new Set<string>();
+    for (const known of [this.#sessions, this.#opening, this.#parked, this.#parking])
+      for (const name of known.keys()) names.add(name);
+    return names.size;
+  }
+
+  /** Whether its sessions have to go to another one. */
+  #isDue(process: BrowserProcess): boolean {
+    return this.#fleet.isRetired(process) || (this.#fleet.isWorn(process) && this.#fleet.retire(process));
   }
 
   async #create(name: string, state?: StoredState): Promise<BrowserSession> {
@@ -208,21 +251,37 @@ export class BrowserExecutor implements Executor<'browse' | 'browse_interactive'
     });
   }
 
-  /** To another browser, with its cookies and the addresses of its tabs. */
-  async #move(session: BrowserSession): Promise<BrowserSession> {
-    this.#fleet.retire(session.process);
+  /** Keeps cookies and the addresses of the tabs, and gives the browser back, which ends with its last session. */
+  #park(session: BrowserSession): Promise<void> {
+    const { name } = session;
+    const known = this.#parking.get(name);
+    if (known || this.#sessions.get(name) !== session) return known ?? Promise.resolve();
+    this.#sessions.delete(name);
+    const parking = this.#store(session).finally(() => this.#parking.delete(name));
+    this.#parking.set(name, parking);
+    return parking;
+  }
+
+  async #store(session: BrowserSession): Promise<void> {
+    const { name, created, lastUsed, tabs } = session;
+    const [urls, active] = [tabs.all.map(({ url }) => url), tabs.activeIndex];
     const state = await ifWithin(STATE_LIMIT_MS, session.storedState());
-    const urls = session.tabs.all.map(({ url }) => url);
-    const active = session.tabs.activeIndex;
-    await this.#end(session);
-    const moved = await this.#create(session.name, state);
+    if (!this.#isStopped) this.#parked.set(name, { name, created, lastUsed, state, urls, active });
+    await session.close();
+    await this.#fleet.release(session.process);
+  }
+
+  /** In another browser, with what was kept. */
+  async #unpark({ name, state, urls, active }: Parked): Promise<BrowserSession> {
+    const session = await this.#create(name, state);
+    this.#parked.delete(name);
     for (const [index, url] of urls.entries()) {
-      const tab = index === 0 ? await moved.tabs.current() : await moved.tabs.openNew();
+      const tab = index === 0 ? await session.tabs.current() : await session.tabs.openNew();
       await ifWithin(STATE_LIMIT_MS, tab.page.goto(url, { waitUntil: 'commit', timeout: STATE_LIMIT_MS }));
     }
-    if (active > 0) await moved.tabs.focus(active);
-    moved.note(RECYCLED);
-    return moved;
+    if (active > 0) await session.tabs.focus(active);
+    session.note(RECYCLED);
+    return session;
   }
 
   async #end(session: BrowserSession): Promise<void> {
@@ -230,6 +289,16 @@ export class BrowserExecutor implements Executor<'browse' | 'browse_interactive'
     await session.close();
     await this.#fleet.release(session.process);
   }
+}
+
+/** What is left of a session whose browser was due for replacement. */
+interface Parked {
+  readonly name: string;
+  readonly created: Date;
+  readonly lastUsed: Date;
+  readonly state: StoredState | undefined;
+  readonly urls: readonly string[];
+  readonly active: number;
 }
 
 /** Of an action's limit, the rest being for the way back. */

@@ -48,8 +48,8 @@ export class Fleet {
     this.#users.set(process, users);
     const isNeeded = this.#options.mode !== 'process' && !this.#retired.has(process) && !this.isWorn(process);
     if (users > 0 || isNeeded) return;
-    this.#forget(process);
     await process.close();
+    this.#forget(process);
   }
 
   /** Whether it is due for replacement. Its size is looked at now and then only. */
@@ -64,8 +64,18 @@ export class Fleet {
     return bytes > maxMemoryBytes;
   }
 
-  retire(process: BrowserProcess): void {
-    this.#retired.add(process);
+  isRetired(process: BrowserProcess): boolean {
+    return this.#retired.has(process);
+  }
+
+  /**
+   * Takes no more sessions. One at a time where browsers are shared: the next waits until it has ended, so that there are never more than
+   * the limit and one.
+   */
+  retire(process: BrowserProcess): boolean {
+    const isFull = this.#options.mode !== 'process' && [...this.#retired].some((other) => other !== process);
+    if (!isFull) this.#retired.add(process);
+    return !isFull;
   }
 
   async stop(): Promise<void> {

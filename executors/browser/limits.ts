@@ -50,6 +50,8 @@ export const MAX_FRAMES = 200;
 export const MAX_CONTENT_CHARS = 16 * 1024 * 1024;
 /** One message of the browser: its largest is the accessibility tree of a huge page. */
 export const MAX_MESSAGE_BYTES = 400 * 1024 * 1024;
+/** Dialogs of a page that is about to be left; one that raises so many is given up with its tab. */
+export const MAX_DIALOGS = 20;
 /** Notes to the agent in one observation, and the length of each. */
 export const MAX_NOTES = 20;
 export const MAX_NOTE_CHARS = 500;

@@ -8,8 +8,9 @@ import { DisconnectedError } from './cdp.ts';
 import { browseContent, interactiveContent } from './content.ts';
 import type { SavedDownload } from './downloads.ts';
 import { faultLine } from './fault.ts';
-import { DOWNLOAD_LIMIT_MS, LAST_LOOK_MS, OBSERVATION_RESERVE_MS } from './limits.ts';
-import { observe, type PageView } from './observe.ts';
+import { whileHeld } from './hold.ts';
+import { DOWNLOAD_LIMIT_MS, LAST_LOOK_MS, OBSERVATION_RESERVE_MS, OBSERVE_LIMIT_MS } from './limits.ts';
+import { observe, type ObserveRequest, type PageView } from './observe.ts';
 import { reprText } from './repr.ts';
 import type { Screenshots } from './screenshots.ts';
 import type { BrowserSession } from './session.ts';
@@ -165,6 +166,33 @@ async function lookTwice(
     hasTree: action.action === 'browse_interactive' || action.args.return_axtree,
     hasText: action.action === 'browse',
   };
+  const before = tab.documents;
+  let view = await tryLooks(session, tab, request, deadline);
+  if (!view && tab.documents > before && !tab.page.isClosed() && !deadline.isOver) {
+    view = await deadline.ifWithin(OBSERVE_LIMIT_MS, lookHeld(tab, request, deadline));
+    if (view) session.note('The page keeps reloading, or going to other pages: it was stopped to be looked at');
+  }
+  if (view && view.missingFrames > 0)
+    session.note(`${view.missingFrames} frame(s) of the page do not answer, or are too many: they are left out`);
+  return view;
+}
+
+/** A page that is replaced again and again. */
+function lookHeld(tab: Tab, request: ObserveRequest, deadline: Deadline): Promise<PageView> {
+  return whileHeld(tab, async () => {
+    await settle(tab, deadline, false);
+    if (!(await tab.revive(deadline))) await tab.stopLoading();
+    return observe(tab, request, deadline);
+  });
+}
+
+async function tryLooks(
+  session: BrowserSession,
+  tab: Tab,
+  request: ObserveRequest,
+  deadline: Deadline,
+): Promise<PageView | undefined> {
+  const before = tab.documents;
   if (!(await tab.revive(deadline))) return undefined;
   let view: PageView | undefined;
   for (let attempt = 0; attempt < 3; attempt += 1) {
@@ -176,13 +204,11 @@ async function lookTwice(
     } catch (error) {
       if (session.process.isEnded) throw error;
       // It went to another page meanwhile, or stopped to answer.
-      if (deadline.isOver || tab.page.isClosed()) break;
+      if (deadline.isOver || tab.page.isClosed() || tab.documents - before > MAX_ROUNDS) break;
       await settle(tab, deadline, false);
       if (!(await tab.revive(deadline))) break;
     }
   }
-  if (view && view.missingFrames > 0)
-    session.note(`${view.missingFrames} frame(s) of the page do not answer, or are too many: they are left out`);
   return view;
 }
 

@@ -136,7 +136,10 @@ export class BrowserSession {
   #watch(tab: Tab): void {
     const { page } = tab;
     tab.onInterrupt = () => this.note('A script of the page ran without end: it was stopped');
-    page.on('dialog', (dialog) => void this.#answer(dialog));
+    page.on('dialog', (dialog) => {
+      tab.countDialog();
+      void this.#answer(dialog);
+    });
     page.on('console', (message) => this.#tell(`[console.${message.type()}] ${message.text()}`));
     page.on('pageerror', (error) => this.#tell(`[page error] ${error.message}`));
     page.once('crash', () => this.note('The page crashed: its tab is blank now'));

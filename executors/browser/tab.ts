@@ -10,6 +10,8 @@ const ENDLESS: ReadonlySet<string> = new Set(['eventsource', 'websocket', 'media
 /** An answer so young is as good as another one. */
 const FRESH_MS = 100;
 
+const RECENT_MS = 2000;
+
 /** Name of the world that our scripts live in. */
 const WORLD = 'actiond';
 
@@ -41,6 +43,11 @@ export class Tab {
   onInterrupt: (() => void) | undefined;
   /** A document that changes all the time is not waited for again and again. */
   restlessUrl: string | undefined;
+  /** Documents that it has shown so far. */
+  documents = 0;
+  #dialogs = 0;
+  #documentDialogs = 0;
+  #dialogAt = -Infinity;
 
   constructor(page: Page, context: BrowserContext, cdp: CdpConnection) {
     this.page = page;
@@ -157,6 +164,24 @@ export class Tab {
     return this.#until(() => !this.isNavigating, deadline.left(limitMs, reserveMs), deadline.signal);
   }
 
+  countDialog(): void {
+    this.#dialogs += 1;
+    this.#documentDialogs += 1;
+    this.#dialogAt = performance.now();
+    this.#wake();
+  }
+
+  /** Whether its document has raised so many dialogs, the last one a moment ago. */
+  isRaising(dialogs: number): boolean {
+    return this.#documentDialogs >= dialogs && performance.now() - this.#dialogAt < RECENT_MS;
+  }
+
+  /** Resolves with true when it has raised so many dialogs from now on, with false after a limit. */
+  raises(dialogs: number, deadline: Deadline, limitMs: number): Promise<boolean> {
+    const enough = this.#dialogs + dialogs;
+    return this.#until(() => this.#dialogs >= enough, deadline.left(limitMs), deadline.signal);
+  }
+
   /** Until no request is open, or a limit. */
   loaded(deadline: Deadline, limitMs: number): Promise<boolean> {
     return this.#until(() => !this.isLoading && !this.isNavigating, deadline.left(limitMs), deadline.signal);
@@ -192,6 +217,8 @@ export class Tab {
   }
 
   #onNavigated(): void {
+    this.documents += 1;
+    this.#documentDialogs = 0;
     this.#navigation = undefined;
     this.#isLoaded = false;
     this.#lateActivity = undefined;

@@ -1,15 +1,39 @@
 import { toAddress } from '../address.ts';
 import type { CallArgs } from '../calls.ts';
-import { DOWNLOAD_BEGIN_LIMIT_MS, NAVIGATION_LIMIT_MS, OBSERVATION_RESERVE_MS } from '../limits.ts';
+import { DOWNLOAD_BEGIN_LIMIT_MS, MAX_DIALOGS, NAVIGATION_LIMIT_MS, OBSERVATION_RESERVE_MS } from '../limits.ts';
 import type { Scope } from '../scope.ts';
+import type { Tab } from '../tab.ts';
+
+const IS_INTERRUPTED = /is interrupted by another navigation/;
 
 /** What the driver says when an address is a file to save and no page. */
 const IS_NO_PAGE = /Download is starting|net::ERR_ABORTED/;
 
 export async function goto(scope: Scope, { url }: CallArgs<'goto'>): Promise<void> {
   const address = toAddress(url);
-  const before = scope.downloads.begun;
   const tab = (await isUsable(scope)) ? scope.tab : await scope.tabs.replace(scope.tab);
+  if (!tab.isRaising(MAX_DIALOGS) && (await leave(scope, tab, address))) return;
+  scope.note('The page did not let itself be left: its tab was replaced by a new one');
+  await visit(scope, await scope.tabs.replace(tab), address);
+}
+
+/** @returns false for a page that keeps the browser with itself, by dialogs or by going elsewhere all the time */
+async function leave(scope: Scope, tab: Tab, address: string): Promise<boolean> {
+  const visiting = visit(scope, tab, address);
+  const isHeld = tab.raises(MAX_DIALOGS, scope.deadline, NAVIGATION_LIMIT_MS);
+  const left = visiting.then(
+    () => true,
+    (error: unknown) => {
+      if (error instanceof Error && IS_INTERRUPTED.test(error.message)) return false;
+      throw error;
+    },
+  );
+  left.catch(() => {});
+  return Promise.race([left, isHeld.then((held) => (held ? false : left))]);
+}
+
+async function visit(scope: Scope, tab: Tab, address: string): Promise<void> {
+  const before = scope.downloads.begun;
   const timeout = scope.deadline.left(NAVIGATION_LIMIT_MS, OBSERVATION_RESERVE_MS);
   try {
     await scope.deadline.within(timeout + 1000, tab.page.goto(address, { timeout, waitUntil: 'commit' }));

@@ -47,6 +47,11 @@ beforeAll(async () => {
     '/spin': page('spins<script>setTimeout(() => { for (;;); }, 20)</script>'),
     '/spin-at-once': page('spins<script>for (;;);</script>'),
     '/restless': page(`<p id=p></p><script>setInterval(() => (p.textContent = Math.random()), 5)</script>`),
+    '/reloads': page('reloads<script>location.reload()</script>'),
+    '/refreshes': `<meta http-equiv=refresh content="0;url=/refreshes?again">${page('refreshes')}`,
+    '/reloads-later': page('reloads<script>setInterval(() => location.reload(), 5)</script>'),
+    '/alerts': page(`alerts<button onclick="setInterval(() => alert('again'), 10)">start</button>`),
+    '/alerts-at-once': page(`<script>setInterval(() => alert('again'), 1); for (;;) alert('more')</script>`),
     '/huge': page('<script>document.body.innerHTML = "<div><p>text <b>b</b></p></div>".repeat(25000)</script>'),
     '/hostile': page(
       `<button>still</button><script>for (const name of ['querySelectorAll', 'setAttribute', 'getAttribute', 'getBoundingClientRect'])
@@ -316,6 +321,26 @@ test('a wait that reaches the limit, or is cancelled, says so and shows the page
   const { observation } = await ended(server, id);
   expect(observation?.extras).toMatchObject({ last_browser_action_error: 'Error: cancelled' });
   expect(observation?.content).toContain('good page');
+});
+
+test.each([
+  ['/reloads', 'reloads'],
+  ['/refreshes', 'refreshes'],
+  ['/reloads-later', 'reloads'],
+])('%s: a page that reloads itself for ever is shown', async (path, text) => {
+  const { content, error } = await act(server, `goto('${site.url(path)}')`, { timeout: 40 });
+  expect(error).toBe('');
+  expect(content).toContain(text);
+  expect((await act(server, 'noop(100)', { timeout: 40 })).content).toContain(text);
+});
+
+test.each(['/alerts', '/alerts-at-once'])('%s: a page that raises dialogs for ever can be left', async (path) => {
+  const found = await act(server, `goto('${site.url(path)}')`, { timeout: 40 });
+  if (path === '/alerts') await act(server, `click('${found.bid('start')}')`, { timeout: 40 });
+  const left = await act(server, `goto('${site.url('/good')}')`, { timeout: 20 });
+  expect(left.error).toBe('');
+  expect(left.content).toContain('good page');
+  expect(left.extras.open_pages_urls).toEqual([site.url('/good')]);
 });
 
 test('a page that never answers and an action without a limit: what was there can be used', async () => {

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { findAccount } from '../../../src/sandbox/account.ts';
 import { act, browse, needsChromium } from '../../support/browser.ts';
-import { processesWith } from '../../support/processes.ts';
+import { childrenOf, processesWith } from '../../support/processes.ts';
 import { TestServer } from '../../support/server.ts';
 import { until } from '../../support/wait.ts';
 
@@ -71,6 +71,38 @@ test('a browser that is too old is replaced: cookies and tabs move', async () =>
   expect(found.content).toContain('[The browser was replaced because of its age or size');
   expect(found.extras).toMatchObject({ active_page_index: 1, open_pages_urls: [PAGE, 'data:text/html,<p>second</p>'] });
   expect(() => process.kill(before?.pid ?? 0, 0)).toThrow('ESRCH');
+});
+
+test('shared: browsers that are too large do not pile up, whatever sessions stand idle', async () => {
+  await using server = await TestServer.start(['--browser-max-memory', '1']);
+  const mains = (): number[] => {
+    const browsers = processesWith('--user-data-dir=');
+    return childrenOf(process.pid).filter((pid) => browsers.includes(pid));
+  };
+  const before = new Set(mains());
+  let most = 0;
+  const watch = setInterval(() => (most = Math.max(most, mains().filter((pid) => !before.has(pid)).length)), 50);
+  try {
+    await act(server, `goto('${PAGE}') new_tab() goto('data:text/html,<p>second</p>')`, { session: 'tabs' });
+    for (const name of ['a', 'b', 'c']) await openAll(server, name, 'busy');
+    const busy = act(server, 'noop(3000)', { session: 'busy' });
+    await openAll(server, 'a', 'b', 'c');
+    expect((await busy).error).toBe('');
+    const back = await act(server, 'noop(0)', { session: 'tabs' });
+    expect(back.content).toContain('[The browser was replaced because of its age or size');
+    expect(back.extras).toMatchObject({
+      active_page_index: 1,
+      open_pages_urls: [PAGE, 'data:text/html,<p>second</p>'],
+    });
+  } finally {
+    clearInterval(watch);
+  }
+  expect(most).toBeGreaterThan(0);
+  expect(most).toBeLessThanOrEqual(2);
+  const lanes = (await sessionsOf(server)).map(({ lane }) => lane).toSorted();
+  expect(lanes).toEqual(['a', 'b', 'busy', 'c', 'tabs'].map((name) => `browser:${name}`));
+  for (const lane of lanes) expect((await server.request('DELETE', `/sessions/${lane}`)).status).toBe(200);
+  expect(await sessionsOf(server)).toEqual([]);
 });
 
 test('nothing is left of a browser: not after the server, nor after its parent process was killed', async () => {
