@@ -24,6 +24,8 @@ export class Tabs {
   /** Pages of the context that there are, or will be in a moment, as the browser names them. */
   readonly #targets = new Set<string>();
   readonly #known = new Set<string>();
+  /** Pages that did not come in time: not waited for again. */
+  readonly #missed = new Set<string>();
   readonly #stopListening: () => void;
   #wake: () => void = () => {};
   #contextId: string | undefined;
@@ -66,14 +68,14 @@ export class Tabs {
   async opened(deadline: Deadline): Promise<void> {
     const endsAt = performance.now() + deadline.left(OPEN_LIMIT_MS);
     await this.#lookForTargets(deadline);
-    const missing = (): string[] => [...this.#targets].filter((target) => !this.#known.has(target));
+    const missing = (): string[] =>
+      [...this.#targets].filter((target) => !this.#known.has(target) && !this.#missed.has(target));
     while (missing().length > 0 && !deadline.isOver) {
       const left = endsAt - performance.now();
       if (left <= 0) break;
       await ifWithin(left, new Promise<void>((resolve) => (this.#wake = resolve)), deadline.signal);
     }
-    // One that does not come is not waited for again.
-    for (const target of missing()) this.#targets.delete(target);
+    for (const target of missing()) this.#missed.add(target);
   }
 
   stop(): void {
@@ -161,6 +163,7 @@ export class Tabs {
       const target = String(params['targetId']);
       this.#targets.delete(target);
       this.#known.delete(target);
+      this.#missed.delete(target);
       this.#wake();
     }
   }
