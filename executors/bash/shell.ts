@@ -86,6 +86,7 @@ const TERMINAL_INPUT_BYTES = 3500;
 /** Input that the program does not read: beyond this it is refused. */
 const MAX_INPUT_QUEUE_BYTES = 1024 * 1024;
 
+const REPORT_BUFFER_BYTES = 64 * 1024;
 /** Of what a shell that does not start says. */
 const MAX_STARTUP_TEXT = 1000;
 /** A larger environment is not carried over whole. */
@@ -113,6 +114,8 @@ export class Shell {
   readonly #pty: IPty;
   readonly #commands: Socket;
   readonly #reports: Socket;
+  readonly #reportPipe: number;
+  readonly #decoder = new StringDecoder('utf8');
   readonly #reader = new ReportReader();
   readonly #input: Buffer[] = [];
   #inputBytes = 0;
@@ -140,8 +143,8 @@ export class Shell {
     this.#commands = new Socket({ fd: pipes.command, readable: false, writable: true });
     this.#reports = new Socket({ fd: pipes.report, readable: true, writable: false });
     for (const socket of [this.#commands, this.#reports]) socket.on('error', () => socket.destroy());
-    const decoder = new StringDecoder('utf8');
-    this.#reports.on('data', (chunk) => this.#onReports(decoder.write(chunk)));
+    this.#reportPipe = pipes.report;
+    this.#reports.on('data', (chunk) => this.#onReports(this.#decoder.write(chunk)));
     // node-pty's types know only strings; with a null encoding it hands over buffers.
     pty.onData((chunk) => this.#onOutput(chunk as unknown as Buffer));
     this.#exited = new Promise((resolve) => {
@@ -350,6 +353,7 @@ export class Shell {
   }
 
   #onExit(exitCode: number): number {
+    this.#drainReports();
     this.#exit = exitCode;
     this.#lastExports = readAll(this.#exports);
     closeSync(this.#exports);
@@ -359,6 +363,20 @@ export class Shell {
     this.#reports.destroy();
     this.#running?.finish(this.#endOf(this.#running, exitCode));
     return exitCode;
+  }
+
+  /** The end may be told before what the shell said last: whether it had begun a command decides whether that is run again. */
+  #drainReports(): void {
+    if (this.#reports.destroyed) return;
+    const buffer = Buffer.alloc(REPORT_BUFFER_BYTES);
+    try {
+      for (let count = 1; count > 0;) {
+        count = readSync(this.#reportPipe, buffer, 0, buffer.length, null);
+        this.#onReports(this.#decoder.write(buffer.subarray(0, count)));
+      }
+    } catch {
+      // EAGAIN: that was all.
+    }
   }
 
   #endOf(running: Running, exitCode: number): ShellOutcome {

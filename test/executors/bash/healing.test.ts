@@ -120,3 +120,13 @@ test('a full-screen program shows its text, not the blanks up to the edge', asyn
   const { content } = await server.soft(script, { session: newSession(), timeout: 1 });
   expect(content).toBe('first\nsecond');
 });
+
+test('a command that kills its shell at once is run once', async () => {
+  const rounds = 20;
+  const session = newSession();
+  for (let round = 0; round < rounds; round += 1) {
+    const reply = await server.run('echo ran >> once.txt; kill -9 $$', { session });
+    expect(reply.exitCode).toBe(137);
+  }
+  expect((await server.run('wc -l < once.txt', { session })).content).toBe(String(rounds));
+});
