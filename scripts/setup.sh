@@ -207,7 +207,20 @@ install_tools() {
   done
 }
 
-make_venv() { logged python3 -m venv --clear .venv; }
+# Kernels that root starts for another account (--username) need an interpreter outside root's home.
+venv_python() {
+  case $(python3 -c 'import os, sys; print(os.path.realpath(sys.executable))' 2>>"$log") in
+    "${HOME:-/root}"/*)
+      if is_root && /usr/bin/python3 -c 'import ensurepip, venv' 2>>"$log"; then
+        echo /usr/bin/python3
+        return
+      fi
+      ;;
+  esac
+  echo python3
+}
+
+make_venv() { logged "$(venv_python)" -m venv --clear .venv; }
 
 # Debian's python3 comes without ensurepip, which python3-venv brings.
 pip_jupyter() {

@@ -53,8 +53,8 @@ export class CdpConnection {
     this.#output = output;
     this.transport = { send: (message) => this.#write(message), close: () => {} };
     input.on('data', (chunk: Buffer) => this.#read(chunk));
-    for (const event of ['close', 'error', 'end'] as const) input.once(event, () => this.#close());
-    output.on('error', () => this.#close());
+    for (const event of ['close', 'error', 'end'] as const) input.once(event, () => this.#enqueue(() => this.#close()));
+    output.on('error', () => this.#enqueue(() => this.#close()));
   }
 
   /** Before the driver connects. */
@@ -110,13 +110,21 @@ export class CdpConnection {
       this.#chunks = [];
       this.#chunkBytes = 0;
       from = end + 1;
-      if (isTooLong) this.#close();
-      else if (whole) this.#receive(JSON.parse(whole.toString('utf8')) as Message);
+      if (isTooLong) this.#enqueue(() => this.#close());
+      else if (whole) this.#enqueue(() => this.#receive(JSON.parse(whole.toString('utf8')) as Message));
     }
     if (from >= chunk.length) return;
     this.#chunkBytes += chunk.length - from;
     if (this.#chunkBytes <= MAX_MESSAGE_BYTES) this.#chunks.push(chunk.subarray(from));
     else this.#chunks = [];
+  }
+
+  /**
+   * Each message has a task of its own: what a reply sets going must have run up to its next wait before the following message is
+   * handled. Without that the driver misses events that came in one piece with a reply, such as the first document of a popup.
+   */
+  #enqueue(handle: () => void): void {
+    setImmediate(handle);
   }
 
   #receive(message: Message): void {

@@ -2,7 +2,8 @@
 import { mkdirSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { cancel, ended, eventsOf, outputOf, post } from '../support/actions.ts';
+import { WebSocket } from 'ws';
+import { cancel, ended, eventsOf, look, outputOf, post } from '../support/actions.ts';
 import {
   type CellAnswer,
   cellOf,
@@ -291,6 +292,24 @@ describe('live output', () => {
     const { observation, status } = await cancel(server, id);
     expect(status).toBe('cancelled');
     expect(observation?.content).toMatch(/^early\n[^]*KeyboardInterrupt[^]*\n\[The cell was cancelled\.\]$/);
+  });
+
+  test('of a loop that prints for a minute comes line by line, whole and in order', { timeout: 120_000 }, async () => {
+    const loop = 'for i in range(600):\n  print(f"line {i}", flush=True); time.sleep(0.1)';
+    const id = await begin(`import time\n${loop}`, { session: 'minute', timeout: 110 });
+    const socket = new WebSocket(`${server.url.replace('http', 'ws')}/events/stream?after=0&action_id=${id}`);
+    const frames: { kind: string; text?: string }[] = [];
+    socket.on('message', (data: Buffer) => void frames.push(JSON.parse(data.toString())));
+    const outputs = (): string[] => frames.flatMap(({ kind, text }) => (kind === 'output' ? [text ?? ''] : []));
+    await until('line 300', () => outputs().some((text) => text.includes('line 300\n')), 110_000);
+    expect((await look(server, id)).status).toBe('running');
+    // They come apart, not in a few heaps.
+    expect(outputs().length).toBeGreaterThan(150);
+    const lines = Array.from({ length: 600 }, (_, line) => `line ${line}`).join('\n');
+    expect((await ended(server, id)).observation?.content).toBe(lines);
+    await until('the observation', () => frames.some(({ kind }) => kind === 'observation'));
+    socket.terminate();
+    expect(outputs().join('')).toBe(`${lines}\n`);
   });
 
   test('of a thread belongs to the cell that started it, also behind its end', async () => {
