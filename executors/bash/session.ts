@@ -9,7 +9,7 @@ import {
 } from '../../src/protocol/observations.ts';
 import type { Secrets } from '../../src/sandbox/secrets.ts';
 import { oomKills } from '../../src/sandbox/out-of-memory.ts';
-import { endProcesses, type ProcessInfo, readProcess, signalProcess } from '../../src/sandbox/processes.ts';
+import { endProcesses, type ProcessInfo, readProcess } from '../../src/sandbox/processes.ts';
 import { existingDirectory, findPython, logicalDirectory } from './directories.ts';
 import { keyBytes } from './keys.ts';
 import { Output } from './output.ts';
@@ -65,8 +65,9 @@ const CANCEL_INTERRUPTS = 5;
 const NOT_RUN = 126;
 /** Exit code of a command that C-c ended. */
 const INTERRUPTED = 130;
-/** What a killed program leaves its shell to go on. */
-const KILL_STEP_MS = 300;
+/** What a shell gets to go on when its program was killed; and to say so when it is back at its prompt already. */
+const KILL_STEP_MS = 1000;
+const RETURN_LIMIT_MS = 4000;
 /** The C-c that kills a program which ignored those before. */
 const KILLING_INTERRUPT = 3;
 /** Text put into the history list of the shell, in characters. */
@@ -246,9 +247,14 @@ export class Session {
 
   /** What is in the foreground goes; if that does not end the command, as in a loop that ignores interrupts, the shell goes too. */
   async #killForeground(command: Command): Promise<void> {
-    const group = this.#shell?.foregroundGroup();
-    if (group !== undefined) signalProcess(-group, 'SIGKILL');
-    if (group === undefined || !(await settledWithin(command.settled, KILL_STEP_MS))) this.#shell?.kill();
+    const isKilled = this.#shell?.signalForeground('SIGKILL');
+    if (!isKilled || !(await settledWithin(command.settled, KILL_STEP_MS))) await this.#killShell(command);
+  }
+
+  /** Not one that has left the command and only has to say so. */
+  async #killShell(command: Command): Promise<void> {
+    if (this.#shell?.isAtPrompt && (await settledWithin(command.settled, RETURN_LIMIT_MS))) return;
+    this.#shell?.kill();
   }
 
   async #waitAndReport(
@@ -282,27 +288,22 @@ export class Session {
       interrupt();
       this.#shell?.interrupt();
     };
-    const steps = [
-      interrupt,
-      ...Array.from({ length: CANCEL_INTERRUPTS - 1 }, () => interruptAgain),
-      (): void => this.#signalForeground('SIGTERM'),
-      (): void => this.#signalForeground('SIGKILL'),
-      (): void => this.#shell?.kill(),
+    const steps: readonly (readonly [act: () => unknown, waitMs: number])[] = [
+      [interrupt, CANCEL_STEP_MS],
+      ...Array.from({ length: CANCEL_INTERRUPTS - 1 }, () => [interruptAgain, CANCEL_STEP_MS] as const),
+      [() => this.#shell?.signalForeground('SIGTERM'), CANCEL_STEP_MS],
+      [() => this.#shell?.signalForeground('SIGKILL'), KILL_STEP_MS],
+      [() => this.#killShell(command), CANCEL_STEP_MS],
     ];
     let taken = 0;
-    for (const step of steps) {
-      step();
+    for (const [act, waitMs] of steps) {
+      await act();
       taken += 1;
-      if (await settledWithin(command.settled, CANCEL_STEP_MS)) break;
+      if (await settledWithin(command.settled, waitMs)) break;
     }
     await command.settled;
     if (taken > 1) await this.#shell?.echoed();
     return this.#completed(command, label, isHidden, texts.CANCELLED_NOTE);
-  }
-
-  #signalForeground(signal: NodeJS.Signals): void {
-    const group = this.#shell?.foregroundGroup();
-    if (group !== undefined) signalProcess(-group, signal);
   }
 
   #wait(command: Command, action: RunAction, context: ActionContext): Promise<WaitEnd> {

@@ -224,8 +224,22 @@ export class Shell {
     }
   }
 
+  /** @returns whether there is something in the foreground beside the shell, which has got the signal then */
+  signalForeground(signal: NodeJS.Signals): boolean {
+    const group = this.#foregroundGroup();
+    if (group === undefined) return false;
+    signalProcess(-group, signal);
+    this.#lookSoon();
+    return true;
+  }
+
+  /** Whether it reads its next command, whatever became of the one before. */
+  get isAtPrompt(): boolean {
+    return descriptorTarget(this.pid, 0)?.startsWith(this.#pipeName) === true;
+  }
+
   /** The process group that owns the terminal, undefined when it is the shell's own. */
-  foregroundGroup(): number | undefined {
+  #foregroundGroup(): number | undefined {
     const info = readProcess(this.pid);
     return info && info.foreground > 1 && info.foreground !== info.group ? info.foreground : undefined;
   }
@@ -392,14 +406,12 @@ export class Shell {
     const info = readProcess(this.pid);
     // Nobody else would wake a shell that stopped itself.
     if (info?.state === 'T') signalProcess(this.pid, 'SIGCONT');
-    const input = descriptorTarget(this.pid, 0);
-    const isAtPrompt = input?.startsWith(this.#pipeName) === true;
     const now = performance.now();
-    if (isAtPrompt) this.#lookAtPrompt(running, info, now);
+    if (this.isAtPrompt) this.#lookAtPrompt(running, info, now);
     else {
       running.promptSince = running.idleSince = undefined;
       running.isAsked = false;
-      if (input !== undefined) this.#lookWhetherCutOff(running, info, now);
+      if (descriptorTarget(this.pid, 0) !== undefined) this.#lookWhetherCutOff(running, info, now);
     }
     running.timer = setTimeout(() => this.#look(), running.nextLookMs);
     running.nextLookMs = Math.min(LAST_LOOK_MS, running.nextLookMs * 2);
@@ -487,7 +499,7 @@ export class Shell {
     if (signal === undefined) return false;
     this.#dropInput();
     this.#hasTypeAhead = true;
-    const group = this.foregroundGroup();
+    const group = this.#foregroundGroup();
     signalProcess(group === undefined ? this.pid : -group, signal);
     this.#lookSoon();
     return true;

@@ -22,9 +22,7 @@ test('a message is worked on before the next one of the same piece comes', async
   input.write('{"method":"first"}\0{"method":"second"}\0{"meth');
   input.write('od":"third"}\0');
   await whole;
-  expect(seen).toEqual(
-    ['first', 'second', 'third'].flatMap((method) => [`${method} comes`, `${method} is worked on`]),
-  );
+  expect(seen).toEqual(['first', 'second', 'third'].flatMap((method) => [`${method} comes`, `${method} is worked on`]));
 });
 
 test('what came before the end is handled before it', async () => {
