@@ -5,10 +5,10 @@ import { CdpConnection } from '../../../executors/browser/cdp.ts';
 
 test('a message is worked on before the next one of the same piece comes', async () => {
   const input = new PassThrough();
-  const { transport } = new CdpConnection(new PassThrough(), input);
+  const connection = new CdpConnection(new PassThrough(), input);
   const seen: string[] = [];
   const whole = new Promise<void>((resolve) => {
-    transport.onmessage = (message) => {
+    const onmessage = (message: object): void => {
       const { method } = message as { method: string };
       seen.push(`${method} comes`);
       void (async () => {
@@ -18,6 +18,7 @@ test('a message is worked on before the next one of the same piece comes', async
         if (method === 'third') resolve();
       })();
     };
+    Object.assign(connection.transport, { onmessage });
   });
   input.write('{"method":"first"}\0{"method":"second"}\0{"meth');
   input.write('od":"third"}\0');
