@@ -9,17 +9,10 @@ import { chmodSync, mkdirSync, renameSync, rmSync, statSync, writeFileSync } fro
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { build } from 'esbuild';
-import { common, EXTERNAL, listFiles, readShippedFiles, root } from './esbuild-options.mjs';
+import { common, COMMONJS_SHIM, EXTERNAL, listFiles, readShippedFiles, root } from './esbuild-options.mjs';
 
 /** A server of the build before may still load a lazy chunk of its own, so chunks go only when they are this old. */
 const STALE_CHUNK_MS = 24 * 60 * 60 * 1000;
-
-/** CommonJS dependencies expect these three. esbuild does not rename around a banner: do not declare them in src/. */
-const COMMONJS_SHIM = [
-  "import { createRequire as actiondCreateRequire } from 'node:module';",
-  'const require = actiondCreateRequire(import.meta.url);',
-  'const __filename = import.meta.filename, __dirname = import.meta.dirname;',
-].join('');
 
 function bundle(outdir) {
   return build({

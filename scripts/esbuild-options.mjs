@@ -3,6 +3,7 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { buildSync } from 'esbuild';
 
 export const root = fileURLToPath(new URL('..', import.meta.url));
 
@@ -12,6 +13,15 @@ export const EXTERNAL = ['node-pty', 'playwright-core'];
 /** Non-TypeScript files that the code reads beside itself; `executors/bash/x.sh` becomes `dist/executors/bash/x.sh`. */
 const ASSET_FOLDERS = ['src', 'routes', 'executors'];
 const CODE_FILE = /\.(ts|mts|cts|js|md)$/;
+/** Threads of their own, with all that they import. */
+const WORKER_FILE = /-worker\.mjs$/;
+
+/** CommonJS dependencies expect these three. esbuild does not rename around a banner: do not declare them in src/. */
+export const COMMONJS_SHIM = [
+  "import { createRequire as actiondCreateRequire } from 'node:module';",
+  'const require = actiondCreateRequire(import.meta.url);',
+  'const __filename = import.meta.filename, __dirname = import.meta.dirname;',
+].join('');
 
 /** What dependencies would load, or carry, at every start although the daemon never uses it. */
 const TRIMMED = [
@@ -101,9 +111,22 @@ function readAssets(outdir) {
     .filter((file) => !CODE_FILE.test(file))
     .map((file) => ({
       path: path.join(outdir, path.relative(root, file)),
-      contents: readFileSync(file),
+      contents: WORKER_FILE.test(file) ? bundleWorker(file) : readFileSync(file),
       mode: statSync(file).mode,
     }));
+}
+
+function bundleWorker(file) {
+  const { outputFiles } = buildSync({
+    ...common,
+    plugins: [],
+    entryPoints: [file],
+    format: 'esm',
+    target: 'node20.19',
+    banner: { js: COMMONJS_SHIM },
+    legalComments: 'eof',
+  });
+  return Buffer.from(outputFiles[0].contents);
 }
 
 /** What the code reads beside itself, and what the file viewer hands to the browser in the folders that pdf.js itself has. */

@@ -6,7 +6,7 @@ import { refusalObservation } from '../../src/protocol/observations.ts';
 import type { ShellState } from '../../src/sandbox/shell-state.ts';
 import { existingDirectory, isDirectory } from './directories.ts';
 import { answerDueMs, Session, type SessionOptions } from './session.ts';
-import { Slots } from './slots.ts';
+import { Slots } from '../../src/util/slots.ts';
 
 export interface BashOptions extends SessionOptions {
   /** Where the first shell, and a static one without `cwd`, starts. */

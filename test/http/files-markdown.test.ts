@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { pdfBomb, pdfOf, writeDocument, writeSlides, writeWorkbook } from '../support/office.ts';
+import { pdfBomb, pdfOf, writeDocument, writeLongDocument, writeSlides, writeWorkbook } from '../support/office.ts';
 import { TestServer } from '../support/server.ts';
 
 let server: TestServer;
@@ -91,16 +91,23 @@ test('after a PDF the built-in functions of the server are the same', async () =
   expect(changed.map(([name]) => name)).toEqual([]);
 });
 
-test('a PDF that unpacks to too much ends with an error, and the server answers meanwhile', async () => {
-  writeFileSync(pathOf('bomb.pdf'), pdfBomb(2048));
-  const path = pathOf('bomb.pdf');
-  let isOver = false;
-  const answer = server.action({ action: 'edit', args: { path, command: 'view' } }).finally(() => (isOver = true));
-  let alive = 0;
-  while (!isOver && alive < 3) if ((await server.request('GET', '/alive')).status === 200) alive += 1;
-  expect(alive).toBe(3);
-  expect((await answer).content).toMatch(/: the file takes (too much memory|more than 30 s) to read\. /);
-}, 60_000);
+test.each([
+  ['PDF', 'bomb.pdf', (path: string) => writeFileSync(path, pdfBomb(2048))],
+  ['document', 'long.docx', (path: string) => writeLongDocument(path, 300_000)],
+])(
+  'a %s that takes too much ends with an error, and the server answers meanwhile',
+  async (_, name, write) => {
+    const path = pathOf(name);
+    write(path);
+    let isOver = false;
+    const answer = server.action({ action: 'edit', args: { path, command: 'view' } }).finally(() => (isOver = true));
+    let alive = 0;
+    while (!isOver && alive < 3) if ((await server.request('GET', '/alive')).status === 200) alive += 1;
+    expect(alive).toBe(3);
+    expect((await answer).content).toMatch(/: the file takes (too much memory|more than 30 s) to read\. /);
+  },
+  60_000,
+);
 
 test('long texts are cut, and say so', async () => {
   writeFileSync(pathOf('long.pdf'), pdfOf(Array.from({ length: 450 }, (_, index) => `${index} ${'x'.repeat(40)}`)));

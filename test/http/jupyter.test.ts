@@ -408,7 +408,10 @@ test(
     const outputs = (await eventsOf(server, minute)).filter(({ kind }) => kind === 'output');
     expect(outputOf(outputs)).toBe(`${lines}\n`);
     expect(outputs.length).toBeGreaterThan(150);
-    const [first, last] = [outputs[0], outputs.at(-1)].map((event) => Date.parse(event?.time ?? '')) as [number, number];
+    const [first, last] = [outputs[0], outputs.at(-1)].map((event) => Date.parse(event?.time ?? '')) as [
+      number,
+      number,
+    ];
     expect(last - first).toBeGreaterThan(50_000);
   },
 );

@@ -38,6 +38,17 @@ function paragraph(text: string, properties = ''): string {
   return `<w:p>${properties}<w:r><w:t xml:space="preserve">${text}</w:t></w:r></w:p>`;
 }
 
+/** So many paragraphs, which are little in the file and much in the memory of whoever reads it. */
+export function writeLongDocument(path: string, paragraphs: number): void {
+  const body = Array.from({ length: paragraphs }, (_, index) => paragraph(`paragraph ${index}`)).join('');
+  writeOffice(
+    path,
+    'word/document.xml',
+    { 'word/document.xml': 'officedocument.wordprocessingml.document.main' },
+    { 'word/document.xml': `${XML}<w:document xmlns:w="${WORD}"><w:body>${body}</w:body></w:document>` },
+  );
+}
+
 /** A heading, a paragraph with bold text, a list of two and a table of two by two. */
 export function writeDocument(path: string): void {
   const item = (text: string): string =>

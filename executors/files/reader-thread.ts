@@ -1,19 +1,15 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { pathToFileURL } from 'node:url';
 import { Worker } from 'node:worker_threads';
-import { pdfjsDirectory } from '../../src/util/pdfjs.ts';
+import { Slots } from '../../src/util/slots.ts';
 
-/** Pages that are looked at. */
-const MAX_PAGES = 500;
-
-/** How long one may take, in ms; 500 dense pages are read in a fifth of it. */
-const MAX_PDF_MS = 30_000;
+/** How long a file may take, in ms; 500 dense pages of a PDF are read in a fifth of it. */
+const MAX_READ_MS = 30_000;
 
 /** What its objects may take in memory, in MiB. */
-const MAX_HEAP_MIB = 256;
+const MAX_HEAP_MIB = 384;
 
-/** By how much the server may grow meanwhile, in bytes: what pages unpack to is outside the heap. */
+/** By how much the server may grow meanwhile, in bytes: what is unpacked is outside the heap. */
 const MAX_GROWTH_BYTES = 768 * 1024 * 1024;
 const LOOK_EVERY_MS = 50;
 
@@ -22,30 +18,29 @@ const PLACES = ['.', 'executors/files', '../executors/files'];
 
 type Answer = { readonly text: string } | { readonly fault: string };
 
+/** One file at a time: the growth of the server is that one's. */
+const turns = new Slots(1);
+
 /**
- * The text of a PDF, page by page, read in a thread of its own: pdf.js replaces `JSON.parse`, `Array.prototype.push` and others by
- * slow ones wherever it is loaded, and a hostile file must not hold up the server.
- * @throws Error that says what is wrong with it
+ * What a reader of documents makes of one, in a thread of its own: the libraries replace built-in functions of the thread that they run
+ * in, or hold it for a minute and take gigabytes for a file of 1 MB.
+ * @param script of this folder: posts `{ text }` or `{ fault }`
+ * @throws Error that says what is wrong with the file
  */
-export async function pdfToText(bytes: Buffer): Promise<string> {
-  const pdfjs = pdfjsDirectory();
-  const source = PLACES.map((place) => join(import.meta.dirname, place, 'pdf-worker.mjs')).find((path) =>
-    existsSync(path),
-  );
-  if (pdfjs === undefined || source === undefined) throw new Error('this server has no reader of PDF files');
+export async function readInThread(script: string, workerData: object): Promise<string> {
+  const source = PLACES.map((place) => join(import.meta.dirname, place, script)).find((path) => existsSync(path));
+  if (source === undefined) throw new Error(`this server lacks its ${script}`);
+  const giveBack = await turns.take(AbortSignal.timeout(MAX_READ_MS));
+  if (!giveBack) throw new Error(`other files have been read for ${MAX_READ_MS / 1000} s: try again`);
   const worker = new Worker(source, {
-    workerData: {
-      bytes: new Uint8Array(bytes),
-      library: pathToFileURL(join(pdfjs, 'legacy/build/pdf.min.mjs')).href,
-      maxPages: MAX_PAGES,
-    },
+    workerData,
     resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MIB },
     execArgv: [],
     env: {},
     stdout: true,
     stderr: true,
   });
-  // It is told what is missing for drawing; nobody needs to know.
+  // They tell what is missing for drawing, and the like; nobody needs to know.
   worker.stdout.resume();
   worker.stderr.resume();
   try {
@@ -54,6 +49,7 @@ export async function pdfToText(bytes: Buffer): Promise<string> {
     return answer.text;
   } finally {
     await worker.terminate();
+    giveBack();
   }
 }
 
@@ -64,8 +60,8 @@ function answerOf(worker: Worker): Promise<Answer> {
       if (process.memoryUsage.rss() - before > MAX_GROWTH_BYTES) reject(tooMuchMemory());
     }, LOOK_EVERY_MS);
     const limit = setTimeout(() => {
-      reject(new Error(`the file takes more than ${MAX_PDF_MS / 1000} s to read`));
-    }, MAX_PDF_MS);
+      reject(new Error(`the file takes more than ${MAX_READ_MS / 1000} s to read`));
+    }, MAX_READ_MS);
     const stop = (): void => {
       clearInterval(watch);
       clearTimeout(limit);
@@ -77,7 +73,7 @@ function answerOf(worker: Worker): Promise<Answer> {
     // Also after `terminate`, which everything else leads to.
     worker.once('exit', (code) => {
       stop();
-      reject(new Error(`the reader of PDF files ended with ${code}`));
+      reject(new Error(`the reader of the file ended with ${code}`));
     });
   });
 }
