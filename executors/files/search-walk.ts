@@ -15,8 +15,11 @@ export interface WalkSearch {
 }
 
 const MAX_COLUMNS = 1000;
+/** Of a glob: with more, matching a single long name can take longer than anybody waits. */
+const MAX_STARS = 6;
+const MAX_STARS_IN_NAME = 3;
 
-/** Where there is no ripgrep. @throws Error for a regular expression, which could keep this process busy for ever */
+/** Where there is no ripgrep. @throws Error for what could keep this process busy for ever: a regular expression, many stars */
 export async function* searchByWalking(search: WalkSearch): AsyncGenerator<Found> {
   const { access, root, request } = search;
   if (request.regex && request.pattern !== undefined)
@@ -76,6 +79,13 @@ async function* matchingLines(
 /** As ripgrep takes globs: without a slash they are about the last name, with a leading `!` they leave out. */
 async function globMatcher({ glob, hidden }: SearchFilesRequest): Promise<(name: string) => boolean> {
   const { default: picomatch } = await import('picomatch');
+  for (const text of glob) {
+    const names = text.split('/').map((name) => name.split(/\*+|\+\(/).length - 1);
+    if (Math.max(...names) > MAX_STARS_IN_NAME || names.reduce((sum, stars) => sum + stars) > MAX_STARS)
+      throw new Error(
+        `A glob with more than ${MAX_STARS_IN_NAME} stars in a name, or ${MAX_STARS} in all, needs ripgrep (rg), which is not installed.`,
+      );
+  }
   const compile = (text: string): ((name: string) => boolean) =>
     picomatch(text.replace(/^\//, ''), { dot: hidden, basename: !text.includes('/') });
   const wanted = glob.filter((text) => !text.startsWith('!')).map(compile);

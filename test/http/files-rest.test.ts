@@ -285,6 +285,17 @@ describe.each(['ripgrep', 'no ripgrep'])('search with %s', (how) => {
     expect((await search({ pattern: '(', regex: true })).last).toHaveProperty('error');
   });
 
+  test('a glob that could be matched for ever', async () => {
+    const root = join(searching.workingDir, 'long');
+    mkdirSync(root);
+    writeFileSync(join(root, 'a'.repeat(200)), '');
+    const { found, last } = await search({ path: root, glob: [`${'*a'.repeat(20)}*b`] });
+    expect(found).toEqual([]);
+    if (how === 'ripgrep') expect(last).toEqual({ done: true, truncated: false });
+    else expect(last).toMatchObject({ error: expect.stringContaining('3 stars in a name') as string });
+    rmSync(root, { recursive: true });
+  });
+
   test('wrong requests', async () => {
     expect((await searching.request('POST', '/files/search', { path: '/no/such' })).status).toBe(404);
     const wrong = async (body: object): Promise<string> => {
