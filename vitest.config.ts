@@ -10,6 +10,8 @@ export default defineConfig({
     pool: 'forks',
     // Shells, kernels and browsers do the work; two files at once is what a two-core machine bears.
     maxWorkers: 2,
+    // Real processes on a machine that others use: in CI a second attempt, which the last lines name.
+    retry: process.env['CI'] === undefined ? 0 : 1,
     testTimeout: 60_000,
     hookTimeout: 60_000,
     reporters: ['default', './test/support/closing-line-reporter.ts'],

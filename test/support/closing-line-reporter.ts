@@ -4,6 +4,8 @@ interface Tally {
   passed: number;
   failed: number;
   readonly skipped: string[];
+  /** Passed, but not at the first attempt: each is a fault of the product or of the test, to be looked into. */
+  readonly repeated: string[];
 }
 
 function countTest(tally: Tally, test: TestCase): void {
@@ -11,10 +13,11 @@ function countTest(tally: Tally, test: TestCase): void {
   switch (result.state) {
     case 'passed':
       tally.passed += 1;
+      if ((test.diagnostic()?.retryCount ?? 0) > 0) tally.repeated.push(nameOf(test));
       break;
     case 'skipped': {
       const reason = result.note === undefined ? '' : ` [${result.note}]`;
-      tally.skipped.push(`${test.module.relativeModuleId} > ${test.fullName}${reason}`);
+      tally.skipped.push(`${nameOf(test)}${reason}`);
       break;
     }
     default:
@@ -23,9 +26,13 @@ function countTest(tally: Tally, test: TestCase): void {
   }
 }
 
+function nameOf(test: TestCase): string {
+  return `${test.module.relativeModuleId} > ${test.fullName}`;
+}
+
 /** Failures outside tests count one each: a file that does not load, a hook that throws, an error nobody caught. */
 function countRun(modules: readonly TestModule[], unhandledErrors: readonly SerializedError[]): Tally {
-  const tally: Tally = { passed: 0, failed: unhandledErrors.length, skipped: [] };
+  const tally: Tally = { passed: 0, failed: unhandledErrors.length, skipped: [], repeated: [] };
   for (const module of modules) {
     tally.failed += module.errors().length;
     for (const suite of module.children.allSuites()) tally.failed += suite.errors().length;
@@ -36,10 +43,10 @@ function countRun(modules: readonly TestModule[], unhandledErrors: readonly Seri
 
 /**
  * Ends the output with one line `N passed, N failed` (`, N skipped` when there are any), and names the skipped tests
- * above it. The exit code stays vitest's own; a run that fails without a failed test shows as one failure.
+ * above it, and those that passed at a second attempt. The exit code stays vitest's own; a run that fails without a failed test shows as one failure.
  */
 export default class ClosingLineReporter implements Reporter {
-  #tally: Tally = { passed: 0, failed: 0, skipped: [] };
+  #tally: Tally = { passed: 0, failed: 0, skipped: [], repeated: [] };
 
   onInit(): void {
     // Other reporters and vitest's own warnings may print until the very end.
@@ -56,9 +63,12 @@ export default class ClosingLineReporter implements Reporter {
   }
 
   #print(exitCode: number): void {
-    const { passed, failed, skipped } = this.#tally;
+    const { passed, failed, skipped, repeated } = this.#tally;
     const shownFailed = exitCode === 0 ? failed : Math.max(failed, 1);
-    const lines = skipped.map((name) => `skipped: ${name}`);
+    const lines = [
+      ...repeated.map((name) => `not at the first attempt: ${name}`),
+      ...skipped.map((name) => `skipped: ${name}`),
+    ];
     const tail = skipped.length === 0 ? '' : `, ${skipped.length} skipped`;
     lines.push(`${passed} passed, ${shownFailed} failed${tail}`);
     process.stdout.write(`${lines.join('\n')}\n`);
