@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs';
 import { isServerSecret, loadConfig } from './config.ts';
 import { eraseVariables } from './sandbox/own-environment.ts';
 import { secretsOf } from './sandbox/secrets.ts';
@@ -16,6 +17,7 @@ async function main(): Promise<void> {
   }
   if (loaded.kind === 'error') fail(2, loaded.message);
   const { config, warnings } = loaded;
+  nameProcess();
   const unerased = eraseKeys();
   const secrets = secretsOf(config);
   const log = createLogger(config.logLevel, secrets);
@@ -36,6 +38,15 @@ async function main(): Promise<void> {
     },
     'serving',
   );
+}
+
+/** An agent's `pkill node` is meant for the programs of the agent. Arguments stay as they are. */
+function nameProcess(): void {
+  try {
+    writeFileSync('/proc/self/comm', 'actiond');
+  } catch {
+    // It has another name then.
+  }
 }
 
 /** @returns warnings */

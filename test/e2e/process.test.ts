@@ -255,6 +255,14 @@ describe('shutdown', () => {
     expect(daemon.stderr).toBe('');
   });
 
+  test("is not one of an agent's `pkill node`", async () => {
+    using daemon = start();
+    const url = await daemon.url();
+    const named = async (name: string): Promise<string[]> => (await run(url, `pgrep -x ${name}`)).content.split('\n');
+    expect(await named('node')).not.toContain(`${daemon.pid}`);
+    expect(await named('actiond')).toContain(`${daemon.pid}`);
+  });
+
   test('a second signal does not cut it short, requests meanwhile are told', async () => {
     using daemon = start();
     const url = await daemon.url();
