@@ -7,6 +7,7 @@ import type { Guard } from './guard.ts';
 import { LINGER_LIMITS, type LingerLimits, lingerOn } from './lingering.ts';
 import { answerGarbage, answerLate, refuseOddRequests } from './refusals.ts';
 import type { Logger } from './telemetry/logger.ts';
+import { hasMoreValues } from './util/json-size.ts';
 
 export interface AppOptions {
   readonly guard: Guard;
@@ -67,7 +68,7 @@ export function buildApp({
   refuseOddRequests(app.server, lingerLimits);
   // A form or a plain text could come from a page of another site without a preflight request.
   app.removeContentTypeParser('text/plain');
-  takeEmptyBodies(app);
+  takeJson(app);
   app.addHook('onRequest', ({ raw, headers }, reply, done) => {
     connections.begin(raw);
     reply.raw.once('close', () => connections.end(raw.socket));
@@ -92,12 +93,19 @@ export function buildApp({
   return app;
 }
 
+/** Values in a JSON body: millions of them would hold up the server for seconds while they are parsed. */
+const MAX_JSON_VALUES = 250_000;
+/** A shorter body cannot have so many. */
+const MAX_UNCOUNTED_CHARS = MAX_JSON_VALUES;
+
 /** Many clients say that they send JSON and then send nothing: no body. A route that needs one says so itself. */
-function takeEmptyBodies(app: FastifyInstance): void {
+function takeJson(app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser('remove', 'remove');
   app.removeContentTypeParser('application/json');
   app.addContentTypeParser<string>('application/json', { parseAs: 'string' }, (request, body, done) => {
     if (body.trim() === '') done(null, undefined);
+    else if (body.length > MAX_UNCOUNTED_CHARS && hasMoreValues(body, MAX_JSON_VALUES))
+      done(new AppError('BODY_TOO_LARGE', `The body has more than ${MAX_JSON_VALUES} values: send fewer at a time.`));
     else void parse(request, body, done);
   });
 }

@@ -126,6 +126,16 @@ describe('bodies', () => {
     if (reply.status === 422) errorOf(reply.text);
   });
 
+  test.each([
+    ['side by side', `[${'1,'.repeat(300_000)}1]`],
+    ['in each other', `${'['.repeat(300_000)}${']'.repeat(300_000)}`],
+    ['by name', `{${Array.from({ length: 300_000 }, (_, index) => `"${index}":1`).join(',')}}`],
+  ])('values without end, %s: 413 with the limit in the text', async (_, values) => {
+    const reply = await post(`{"action": {"action": "run", "args": {"command": "echo no", "more": ${values}}}}`);
+    expect(reply.status).toBe(413);
+    expect(errorOf(reply.text).detail).toBe('The body has more than 250000 values: send fewer at a time.');
+  });
+
   test('65 MiB: 413 with the limit in the text', async () => {
     const reply = await post(
       JSON.stringify({ action: { action: 'run', args: { command: `: ${'x'.repeat(65 * MIB)}` } } }),
