@@ -5,8 +5,8 @@ import { Server } from './server.ts';
 import { createLogger } from './telemetry/logger.ts';
 import { VERSION } from './version.ts';
 
-/** A shutdown that takes longer is cut off. */
-const SHUTDOWN_LIMIT_MS = 4800;
+/** A shutdown that takes longer is cut off. Below five seconds: what runs the container needs its part of them. */
+const SHUTDOWN_LIMIT_MS = 4200;
 
 async function main(): Promise<void> {
   const loaded = loadConfig(process.argv.slice(2), process.env, process.cwd(), VERSION);
@@ -20,10 +20,18 @@ async function main(): Promise<void> {
   const secrets = secretsOf(config);
   const log = createLogger(config.logLevel, secrets);
   for (const warning of [...warnings, ...unerased]) log.warn(warning);
-  const starting = Server.start(config, log, secrets);
-  onSignals(async (signal) => {
+  const interrupted = new AbortController();
+  let toKill: Server | undefined;
+  const starting = Server.start(config, log, secrets, interrupted.signal);
+  const stop = async (signal: string): Promise<void> => {
     log.info({ signal }, 'stopping');
-    await (await starting).stop();
+    interrupted.abort();
+    toKill = await starting;
+    await toKill.stop();
+  };
+  onSignals(stop, () => {
+    log.warn('stopping took too long: what is left is killed');
+    toKill?.killProcesses();
   });
   const server = await starting.catch((error: unknown) => fail(1, startFailure(error, config.host, config.port)));
   log.info(
@@ -51,12 +59,16 @@ function eraseKeys(): string[] {
   }
 }
 
-function onSignals(stop: (signal: string) => Promise<void>): void {
+/** @param cutOff called when stopping takes too long */
+function onSignals(stop: (signal: string) => Promise<void>, cutOff: () => void): void {
   let isStopping = false;
   const handle = (signal: NodeJS.Signals): void => {
     if (isStopping) return;
     isStopping = true;
-    setTimeout(() => process.exit(0), SHUTDOWN_LIMIT_MS).unref();
+    setTimeout(() => {
+      cutOff();
+      process.exit(0);
+    }, SHUTDOWN_LIMIT_MS).unref();
     stop(signal).then(
       () => process.exit(0),
       () => process.exit(1),

@@ -1,6 +1,6 @@
 /** The daemon as a process: command line, signals, what it leaves behind, what it tells nobody. */
 import { execFileSync } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
@@ -254,6 +254,28 @@ describe('shutdown', () => {
     expect((await daemon.exited).code).toBe(0);
     expect(daemon.stderr).toBe('');
   });
+
+  test.each(['a program that says nothing', 'a module that never loads'])(
+    'a signal while %s is waited for, before actions are taken',
+    async (what) => {
+      const mark = newMark();
+      const plugin = join(newDirectory(), what.includes('program') ? 'mute' : 'mute.mjs');
+      const [program, module] = [`#!/bin/sh\ntrap '' TERM HUP\nsleep ${mark}; :\n`, 'await new Promise(() => {});\n'];
+      writeFileSync(plugin, plugin.endsWith('.mjs') ? module : program, { mode: 0o755 });
+      const port = await freePort();
+      const directory = newDirectory();
+      const args = [`${port}`, '--state-dir', directory, '--working-dir', directory, '--plugin', plugin];
+      using daemon = new Daemon(build, args);
+      const health = () => fetch(`http://127.0.0.1:${port}/health`).catch(() => undefined);
+      await until('the port', async () => (await health())?.ok ?? false);
+      expect((await fetch(`http://127.0.0.1:${port}/alive`)).status).toBe(503);
+      const sent = performance.now();
+      daemon.signal('SIGTERM');
+      expect((await daemon.exited).code).toBe(0);
+      expect(performance.now() - sent).toBeLessThan(5000);
+      expect(processesWith(mark)).toEqual([]);
+    },
+  );
 
   test('a second signal does not cut it short, requests meanwhile are told', async () => {
     using daemon = start();
