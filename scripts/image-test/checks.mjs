@@ -52,6 +52,11 @@ async function stops(container) {
   return `${seconds.toFixed(1)} s with a command running`;
 }
 
+function becomesHealthy({ id }) {
+  const health = async () => (await docker('inspect', '-f', '{{.State.Health.Status}}', id)) === 'healthy';
+  return until('health', health, 40_000).then(() => undefined);
+}
+
 async function hogIsKilled(container) {
   const hog = await container.bash(`python3 -c "x = bytearray(2**30); print('kept')"; (exit $?)`, 60);
   assert.equal(hog.extras.metadata.exit_code, 137, hog.content);
@@ -92,12 +97,16 @@ const v0Command = (port) =>
     .concat('openhands.runtime.action_execution_server', `${port}`, '--working-dir', '/workspace')
     .concat('--plugins', 'agent_skills', 'jupyter', '--username', 'openhands', '--user-id', '1000');
 
+/** What the image says itself: a port that the client chose is in the command alone. */
+const IMAGES_PORT = { ACTIOND_PORT: '8000' };
+
 /** As DockerRuntime creates its container: no entrypoint, a directory of the host as workspace. */
 async function withV0(use) {
   const workspace = await mkdtemp('/tmp/actiond-image-v0-');
   try {
     const options = ['--entrypoint=', '--workdir=/openhands/code/', '-v', `${workspace}:/workspace:rw`];
-    await withContainer('v0', { options, command: v0Command }, (container) => use(container, workspace));
+    const how = { options, command: v0Command, environment: IMAGES_PORT };
+    return await withContainer('v0', how, (container) => use(container, workspace));
   } finally {
     await rm(workspace, { recursive: true, force: true });
   }
@@ -140,18 +149,7 @@ const CHECKS = [
         assert.equal((await container.bash('cat /proc/1/comm')).content, 'tini'),
       ),
   ],
-  [
-    'Docker finds it healthy',
-    'full',
-    () =>
-      withContainer('full', {}, ({ id }) =>
-        until(
-          'health',
-          async () => (await docker('inspect', '-f', '{{.State.Health.Status}}', id)) === 'healthy',
-          40_000,
-        ).then(() => undefined),
-      ),
-  ],
+  ['Docker finds it healthy', 'full', () => withContainer('full', {}, becomesHealthy)],
   [
     'nothing of the build is left',
     'full',
@@ -269,7 +267,8 @@ const CHECKS = [
         assert.notEqual(panel.extras.metadata.exit_code, 0);
       }),
   ],
-  ["V0's start command, docker stop", 'v0', () => withV0((container) => stops(container))],
+  ["V0's start command, docker stop while Jupyter starts", 'v0', () => withV0((container) => stops(container))],
+  ["V0's start command, Docker finds it healthy at the port of the command", 'v0', () => withV0(becomesHealthy)],
   [
     "V0's interpreter path of kernels",
     'v0',
@@ -299,10 +298,15 @@ const CHECKS = [
     () =>
       withContainer(
         'v1',
-        { command: (port) => ['--host', '0.0.0.0', '--port', `${port}`], path: '/health' },
+        {
+          command: (port) => ['--host', '0.0.0.0', '--port', `${port}`],
+          path: '/health',
+          environment: IMAGES_PORT,
+        },
         async (container) => {
           const { content } = await container.bash('id -u; pwd');
           assert.equal(content, '10001\n/workspace/project');
+          await becomesHealthy(container);
         },
       ),
   ],
