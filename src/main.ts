@@ -1,4 +1,6 @@
 import { isServerSecret, loadConfig } from './config.ts';
+import { DEFAULT_PATH } from './sandbox/child-env.ts';
+import { openFilesProblem } from './sandbox/open-files.ts';
 import { eraseVariables } from './sandbox/own-environment.ts';
 import { secretsOf } from './sandbox/secrets.ts';
 import { Server } from './server.ts';
@@ -9,12 +11,15 @@ import { VERSION } from './version.ts';
 const SHUTDOWN_LIMIT_MS = 4200;
 
 async function main(): Promise<void> {
+  process.env['PATH'] ||= DEFAULT_PATH;
   const loaded = loadConfig(process.argv.slice(2), process.env, process.cwd(), VERSION);
   if (loaded.kind === 'print') {
     process.stdout.write(`${loaded.text}\n`);
     return;
   }
   if (loaded.kind === 'error') fail(2, loaded.message);
+  const problem = openFilesProblem();
+  if (problem !== undefined) fail(1, problem);
   const { config, warnings } = loaded;
   const unerased = eraseKeys();
   const secrets = secretsOf(config);

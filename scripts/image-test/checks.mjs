@@ -2,9 +2,9 @@
 
 import { strict as assert } from 'node:assert';
 import { execFile } from 'node:child_process';
-import { mkdtemp, rm, stat } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
-import { docker, imageExists, until, withContainer } from './docker.mjs';
+import { docker, freePort, imageExists, until, withContainer } from './docker.mjs';
 
 const TAGS = ['bare', 'jupyter', 'browser', 'full', 'v0', 'v1'];
 const READ_ONLY = ['--read-only', '--cap-drop=ALL', '--security-opt=no-new-privileges'];
@@ -55,6 +55,54 @@ async function stops(container) {
 function becomesHealthy({ id }) {
   const health = async () => (await docker('inspect', '-f', '{{.State.Health.Status}}', id)) === 'healthy';
   return until('health', health, 40_000).then(() => undefined);
+}
+
+/**
+ * The file as it is, but for what this test's engine has not: `ports` needs a bridge, `ulimits` a machine that allows as many files,
+ * and the image is there already.
+ */
+function hostNetworkVariant(text, port) {
+  const kept = text.replaceAll(/^    (?:build|ports|ulimits):\n(?: {6}.*\n)+/gm, '');
+  const replaced = kept.replace(/^    image: .*$/m, '    image: actiond-test/full\n    network_mode: host');
+  return replaced.replace(/^    environment:$/m, `$&\n      ACTIOND_PORT: '${port}'`);
+}
+
+async function composeUp() {
+  const tool = await composeTool();
+  if (tool === undefined) throw new Skip('there is no docker compose here');
+  const folder = await mkdtemp('/tmp/actiond-compose-');
+  const port = await freePort();
+  const key = 'test-key';
+  const compose = (...args) =>
+    run(tool[0], [...tool.slice(1), '-f', `${folder}/docker-compose.yaml`, ...args], {
+      env: { ...process.env, SESSION_API_KEY: key },
+    });
+  try {
+    await writeFile(
+      `${folder}/docker-compose.yaml`,
+      hostNetworkVariant(await readFile('docker-compose.yaml', 'utf8'), port),
+    );
+    await compose('up', '-d', '--no-build');
+    const url = `http://127.0.0.1:${port}`;
+    await until('/alive', async () => (await fetch(`${url}/alive`)).ok);
+    const command =
+      'id -un; touch /workspace/a ~/b /tmp/c && echo written; touch /usr/d; df --output=size -k /dev/shm | tail -n 1';
+    const ask = (headers) =>
+      fetch(`${url}/execute_action`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', ...headers },
+        body: JSON.stringify({ action: { action: 'run', args: { command } } }),
+      });
+    assert.equal((await ask({})).status, 403);
+    const { content } = await (await ask({ 'x-session-api-key': key })).json();
+    assert.match(content, /^openhands\nwritten\ntouch: .*Read-only file system\n *1048576$/);
+    const started = performance.now();
+    await compose('stop');
+    return `ends in ${((performance.now() - started) / 1000).toFixed(1)} s`;
+  } finally {
+    await compose('down', '-v').catch(() => undefined);
+    await rm(folder, { recursive: true, force: true });
+  }
 }
 
 async function hogIsKilled(container) {
@@ -127,6 +175,7 @@ const CHECKS = [
       await run(tool[0], [...tool.slice(1), '-f', 'docker-compose.yaml', 'config', '--quiet']);
     },
   ],
+  ['docker compose up, on the network of the host', 'full', composeUp],
   [
     'start to /alive',
     'full',

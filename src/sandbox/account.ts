@@ -122,8 +122,8 @@ export async function makeDirectory(directory: string, mode?: number): Promise<v
     const options = mode === undefined ? ['-p'] : ['-p', '-m', mode.toString(8)];
     await run('mkdir', [...options, '--', directory]);
   } catch (error) {
-    const reason = error instanceof Error && 'stderr' in error ? String(error.stderr).trim() : String(error);
-    throw new DirectoryError(reason, { cause: error });
+    const said = error instanceof Error && 'stderr' in error ? String(error.stderr).trim() : '';
+    throw new DirectoryError(said || String(error), { cause: error });
   }
 }
 

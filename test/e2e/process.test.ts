@@ -170,6 +170,31 @@ describe('command line', () => {
   });
 });
 
+describe('a poor environment', () => {
+  test('too few open files: exit 1 and one line with the remedy, not a server without a shell', async () => {
+    const directory = newDirectory();
+    const args = ['0', '--state-dir', directory, '--working-dir', directory];
+    using daemon = new Daemon(build, args, { init: ['prlimit', '--nofile=200:200'] });
+    expect((await daemon.exited).code).toBe(1);
+    expect(daemon.stderr).toMatch(/^actiond: only 200 open files are allowed here, .*ulimit -n 1024.*\n$/);
+  });
+
+  test('just enough open files', async () => {
+    const directory = newDirectory();
+    const args = ['0', '--state-dir', directory, '--working-dir', directory];
+    using daemon = new Daemon(build, args, { init: ['prlimit', '--nofile=256:256'] });
+    expect((await run(await daemon.url(), 'echo works')).content).toBe('works');
+  });
+
+  test.each(['', undefined])('PATH %j: programs are found all the same', async (path) => {
+    const directory = newDirectory();
+    const args = ['0', '--state-dir', directory, '--working-dir', `${directory}/work`];
+    const settings = path === undefined ? ['-u', 'PATH'] : [`PATH=${path}`];
+    using daemon = new Daemon(build, args, { init: ['env', ...settings] });
+    expect((await run(await daemon.url(), 'pwd; ls -d /usr')).content).toBe(`${directory}/work\n/usr`);
+  });
+});
+
 describe('shutdown', () => {
   test.each(['SIGTERM', 'SIGINT'] as const)(
     '%s: everything running is answered and ended, exit 0 in time',
