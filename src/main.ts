@@ -1,8 +1,10 @@
-import { isServerSecret, loadConfig } from './config.ts';
+import { rmSync } from 'node:fs';
+import { type Config, isServerSecret, loadConfig } from './config.ts';
 import { DEFAULT_PATH } from './sandbox/child-env.ts';
 import { openFilesProblem } from './sandbox/open-files.ts';
 import { eraseVariables } from './sandbox/own-environment.ts';
 import { secretsOf } from './sandbox/secrets.ts';
+import { substituteTemporaryDirectory } from './sandbox/temporary-directory.ts';
 import { Server } from './server.ts';
 import { createLogger } from './telemetry/logger.ts';
 import { VERSION } from './version.ts';
@@ -20,7 +22,8 @@ async function main(): Promise<void> {
   if (loaded.kind === 'error') fail(2, loaded.message);
   const problem = openFilesProblem();
   if (problem !== undefined) fail(1, problem);
-  const { config, warnings } = loaded;
+  const { warnings } = loaded;
+  const config = await withTemporaryDirectory(loaded.config);
   const unerased = eraseKeys();
   const secrets = secretsOf(config);
   const log = createLogger(config.logLevel, secrets);
@@ -49,6 +52,15 @@ async function main(): Promise<void> {
     },
     'serving',
   );
+}
+
+/** The server's own programs and those of the sandbox get another directory where the usual one cannot be written. */
+async function withTemporaryDirectory(config: Config): Promise<Config> {
+  const directory = await substituteTemporaryDirectory(config.stateDir);
+  if (directory === undefined) return config;
+  process.env['TMPDIR'] = directory;
+  process.once('exit', () => rmSync(directory, { recursive: true, force: true }));
+  return { ...config, childEnv: { ...config.childEnv, TMPDIR: directory } };
 }
 
 /** @returns warnings */

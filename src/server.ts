@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { existsSync, rmSync } from 'node:fs';
+import { constants, existsSync, rmSync } from 'node:fs';
+import { access as checkAccess } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
@@ -214,6 +215,7 @@ export class Server {
     await naming('--state-dir', config.stateDir, makeDirectory(logDir, 0o700));
     const isSwitched = account.uid !== process.getuid?.();
     if (isSwitched) await prepareWorkingDirectory(config.workingDir, account, config.v0.sandboxGroup, warn);
+    else await warnOfClosedDirectory(config.workingDir, warn);
     const access = await createFileAccess(isSwitched ? account : undefined, config.confine);
     // What the start itself drops is in the extent that `started` tells.
     let recordTrim: ((oldest: number) => void) | undefined;
@@ -625,6 +627,15 @@ function defaultInterpreters(): string[] {
   return [...(own === undefined ? [] : [own]), 'python3', 'python'];
 }
 
+/** A volume of somebody else's: shells start above it, and whoever runs the sandbox should know why. */
+async function warnOfClosedDirectory(directory: string, warn: (text: string) => void): Promise<void> {
+  await checkAccess(directory, constants.W_OK | constants.X_OK).catch((error: unknown) =>
+    warn(
+      `--working-dir ${directory}: uid ${process.getuid?.()}, gid ${process.getgid?.()} cannot work in it (${String(error)})`,
+    ),
+  );
+}
+
 /** Says which flag a directory came from that cannot be used. An error that is not the system's says by itself what to do. */
 async function naming<T>(flag: string, directory: string, work: Promise<T>): Promise<T> {
   try {
@@ -632,9 +643,12 @@ async function naming<T>(flag: string, directory: string, work: Promise<T>): Pro
   } catch (error) {
     const isSystems = error instanceof DirectoryError || (error instanceof Error && 'code' in error);
     if (!isSystems) throw error;
-    throw new Error(`${flag} ${directory}: ${error.message}; choose a directory that this user may make and write`, {
-      cause: error,
-    });
+    throw new Error(
+      `${flag} ${directory}: ${error.message}; choose a directory that this user (uid ${process.getuid?.()}, gid ${process.getgid?.()}) may make and write`,
+      {
+        cause: error,
+      },
+    );
   }
 }
 

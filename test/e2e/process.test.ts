@@ -1,6 +1,6 @@
 /** The daemon as a process: command line, signals, what it leaves behind, what it tells nobody. */
 import { execFileSync } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
@@ -110,7 +110,9 @@ describe('command line', () => {
     using daemon = start([flag, path]);
     expect((await daemon.exited).code).toBe(1);
     expect(daemon.stdout).toBe('');
-    expect(daemon.stderr).toMatch(/^actiond: [^\n]+; choose a directory that this user may make and write\n$/);
+    expect(daemon.stderr).toMatch(
+      /^actiond: [^\n]+; choose a directory that this user \(uid \d+, gid \d+\) may make and write\n$/,
+    );
     expect(daemon.stderr).toContain(`${flag} ${path}: `);
     expect(readdirSync(tmpdir()).filter((name) => name.startsWith(`actiond-${daemon.pid}-`))).toEqual([]);
   });
@@ -186,12 +188,50 @@ describe('a poor environment', () => {
     expect((await run(await daemon.url(), 'echo works')).content).toBe('works');
   });
 
+  test('no place for temporary files: the state directory has one, gone with the server', async () => {
+    const directory = newDirectory();
+    const args = ['0', '--state-dir', directory, '--working-dir', directory];
+    using daemon = new Daemon(build, args, { env: { TMPDIR: '/dev/null/tmp' } });
+    const { content } = await run(await daemon.url(), 'dirname $(mktemp)');
+    expect(content.startsWith(`${directory}/actiond-`)).toBe(true);
+    daemon.signal('SIGTERM');
+    expect((await daemon.exited).code).toBe(0);
+    expect(existsSync(content)).toBe(false);
+  });
+
   test.each(['', undefined])('PATH %j: programs are found all the same', async (path) => {
     const directory = newDirectory();
     const args = ['0', '--state-dir', directory, '--working-dir', `${directory}/work`];
     const settings = path === undefined ? ['-u', 'PATH'] : [`PATH=${path}`];
     using daemon = new Daemon(build, args, { init: ['env', ...settings] });
     expect((await run(await daemon.url(), 'pwd; ls -d /usr')).content).toBe(`${directory}/work\n/usr`);
+  });
+});
+
+describe.skipIf(process.getuid?.() !== 0)('root without some of its rights (skipped: needs root)', () => {
+  const without = (names: string[]): string[] => {
+    const list = names.map((name) => `-${name}`).join(',');
+    return ['setpriv', `--bounding-set=${list}`, `--inh-caps=${list}`];
+  };
+
+  test('that cannot switch users: exit 1 and the rights that --username takes', async () => {
+    const directory = newDirectory();
+    const args = ['0', '--state-dir', directory, '--working-dir', directory, '--username', 'nobody'];
+    using daemon = new Daemon(build, args, { init: without(['setuid', 'kill']) });
+    expect((await daemon.exited).code).toBe(1);
+    expect(daemon.stderr).toMatch(/^actiond: --username nobody: .* lacks the capabilities KILL, SETUID\. /);
+  });
+
+  test('a working directory that it may not enter: shells start above it, and the log says so', async () => {
+    const [state, above] = [newDirectory(), newDirectory()];
+    const directory = join(above, 'volume');
+    mkdirSync(directory, { mode: 0o700 });
+    chownSync(directory, 65_534, 65_534);
+    using daemon = new Daemon(build, ['0', '--state-dir', state, '--working-dir', directory], {
+      init: without(['dac_override', 'dac_read_search']),
+    });
+    expect((await run(await daemon.url(), 'pwd')).content).toBe(above);
+    expect(daemon.stdout).toMatch(/--working-dir .*volume: uid 0, gid 0 cannot work in it/);
   });
 });
 
