@@ -29,6 +29,7 @@ address_of() { # ADDRESS PORT
 addresses=$(listening_addresses)
 for address in ${addresses:-127.0.0.1:${port:-${ACTIOND_PORT:-8000}}}; do
   # The file viewer listens, too, and has no such path.
-  if curl -gfsS -o /dev/null --max-time 4 "http://$address/alive"; then exit 0; fi
+  if curl -gfs -o /dev/null --max-time 4 "http://$address/alive"; then exit 0; fi
 done
+echo "no answer of 2xx to GET /alive at: ${addresses:-port ${port:-${ACTIOND_PORT:-8000}}}" | tr '\n' ' '
 exit 1

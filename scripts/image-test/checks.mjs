@@ -284,6 +284,17 @@ const CHECKS = [
       ),
   ],
   [
+    'read-only root without /tmp: a cell, a page',
+    'full',
+    () =>
+      withContainer('full', { options: READ_ONLY }, async (container) => {
+        const { content } = await container.action('run_ipython', { code: 'print(6 * 7)' }, 120);
+        assert.match(content, /^42/);
+        const page = await container.action('browse', { url: 'data:text/html,<h1>It works</h1>' }, 120);
+        assert.match(page.content, /# It works/);
+      }),
+  ],
+  [
     'an arbitrary uid',
     'full',
     () =>

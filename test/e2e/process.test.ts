@@ -1,7 +1,7 @@
 /** The daemon as a process: command line, signals, what it leaves behind, what it tells nobody. */
 import { execFileSync } from 'node:child_process';
 import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -341,6 +341,25 @@ describe('shutdown', () => {
       expect(processesWith(mark)).toEqual([]);
     },
   );
+
+  test('a part that does not stop is not waited for: the rest is ended and closed as always', async () => {
+    const directory = newDirectory();
+    // Takes connections and never answers.
+    const jupyter = createServer();
+    await new Promise<void>((resolve) => jupyter.listen(0, '127.0.0.1', resolve));
+    const { port } = jupyter.address() as AddressInfo;
+    const args = ['0', '--state-dir', directory, '--working-dir', directory];
+    using daemon = new Daemon(build, [...args, '--jupyter-url', `http://127.0.0.1:${port}`, '--jupyter-warm', '1']);
+    await daemon.url();
+    daemon.signal('SIGTERM');
+    expect((await daemon.exited).code).toBe(0);
+    jupyter.close();
+    using next = new Daemon(build, args);
+    const { events } = (await (await fetch(`${await next.url()}/events?after=0&kind=server`)).json()) as {
+      events: { was_clean?: boolean }[];
+    };
+    expect(events.flatMap(({ was_clean: wasClean }) => wasClean ?? [])).toEqual([true, true]);
+  });
 
   test('a second signal does not cut it short, requests meanwhile are told', async () => {
     using daemon = start();
