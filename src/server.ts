@@ -433,7 +433,9 @@ export class Server {
     if (!this.#config.browser.enabled) return;
     const viewer = new FileViewer({ read: (path) => this.#files.readWhole(path), addressFile: VIEWER_ADDRESS_FILE });
     this.#viewer = viewer;
-    await viewer.start().catch((error: unknown) => this.#log.warn({ err: error }, 'the file viewer cannot be reached'));
+    await viewer
+      .start()
+      .catch((error: unknown) => this.#log.warn({ reason: String(error) }, 'the file viewer cannot be reached'));
   }
 
   /** Nothing of the last run stays open: what it had begun is answered as interrupted. */

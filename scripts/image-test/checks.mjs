@@ -249,6 +249,16 @@ const CHECKS = [
   ['docker stop within 5 s, exit code 0', 'bare', () => withContainer('bare', {}, stops)],
   ['1,000 double forks: no zombie, right exit codes', 'bare', () => withContainer('bare', {}, doubleForks)],
   [
+    'the same below the init of docker run --init, with nothing to complain of',
+    'bare',
+    () =>
+      withContainer('bare', { options: ['--init'] }, async (container) => {
+        await doubleForks(container);
+        const { stdout, stderr } = await run('docker', ['logs', container.id]);
+        assert.doesNotMatch(stdout + stderr, /tini/);
+      }),
+  ],
+  [
     'the same with the executable as PID 1',
     'bare',
     () => withContainer('bare', { options: ['--entrypoint', '/usr/local/bin/actiond'] }, doubleForks),
