@@ -106,7 +106,7 @@ USER ${USER_ID}
 # For uids that /etc/passwd does not know.
 ENV HOME=/home/${USERNAME}
 WORKDIR /
-ENTRYPOINT ["/usr/bin/tini", "--", "/usr/local/bin/openhands-agent-server"]
+ENTRYPOINT ["/usr/bin/tini", "-s", "--", "/usr/local/bin/openhands-agent-server"]
 
 # ---------------------------------------------------------------- the default
 
@@ -116,5 +116,6 @@ USER ${USER_ID}
 # For uids that /etc/passwd does not know.
 ENV HOME=/home/${USERNAME}
 VOLUME ["/workspace", "/var/lib/actiond"]
-ENTRYPOINT ["/usr/bin/tini", "--", "/usr/local/bin/actiond"]
+# -s: orphans are its own where it is not PID 1, as with `docker run --init` or a process namespace that a pod shares.
+ENTRYPOINT ["/usr/bin/tini", "-s", "--", "/usr/local/bin/actiond"]
 CMD ["--working-dir", "/workspace"]

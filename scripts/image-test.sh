@@ -60,6 +60,20 @@ stop_engine() {
 }
 trap stop_engine EXIT
 
+# The first client on the PATH that builds with BuildKit, which the Dockerfile needs: newer ones cannot without their buildx plugin.
+choose_client() {
+  local client context=$work/probe
+  mkdir -p "$context" "$work/bin" && printf 'FROM scratch\nLABEL probe=1\n' >"$context/Dockerfile" || return 1
+  for client in $(type -ap docker); do
+    if DOCKER_BUILDKIT=1 "$client" build --quiet "$context" >"$work/client.log" 2>&1; then
+      ln -sfn "$client" "$work/bin/docker"
+      export PATH=$work/bin:$PATH
+      return 0
+    fi
+  done
+  return 1
+}
+
 # ---------------------------------------------------------------- the base image
 
 # A Debian slim with Node, made of what this machine has: `node` and `npm` are copied, certificates too.
@@ -110,6 +124,7 @@ build() { # TAG ARGUMENT...
 [ "$(id -u)" = 0 ] || skip_all 'needs root'
 provide_packages || skip_all "docker.io and debootstrap cannot be installed; see $work/apt.log"
 engine_answers || start_engine || skip_all "no Docker engine can run here: $(tail -n 1 "$work/dockerd.log")"
+choose_client || { say "no docker client here builds with BuildKit (install docker-buildx); see $work/client.log" && exit 1; }
 make_base || { say "the base image cannot be made; see $work/debootstrap.log" && exit 1; }
 
 none=(--build-arg WITH_BROWSER=0 --build-arg WITH_JUPYTER=0)

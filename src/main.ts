@@ -1,31 +1,46 @@
-import { writeFileSync } from 'node:fs';
-import { isServerSecret, loadConfig } from './config.ts';
+import { rmSync, writeFileSync } from 'node:fs';
+import { type Config, isServerSecret, loadConfig } from './config.ts';
+import { DEFAULT_PATH } from './sandbox/child-env.ts';
+import { openFilesProblem } from './sandbox/open-files.ts';
 import { eraseVariables } from './sandbox/own-environment.ts';
 import { secretsOf } from './sandbox/secrets.ts';
+import { substituteTemporaryDirectory } from './sandbox/temporary-directory.ts';
 import { Server } from './server.ts';
 import { createLogger } from './telemetry/logger.ts';
 import { VERSION } from './version.ts';
 
-/** A shutdown that takes longer is cut off. */
-const SHUTDOWN_LIMIT_MS = 4800;
+/** A shutdown that takes longer is cut off. Below five seconds: what runs the container needs its part of them. */
+const SHUTDOWN_LIMIT_MS = 4200;
 
 async function main(): Promise<void> {
+  process.env['PATH'] ||= DEFAULT_PATH;
   const loaded = loadConfig(process.argv.slice(2), process.env, process.cwd(), VERSION);
   if (loaded.kind === 'print') {
     process.stdout.write(`${loaded.text}\n`);
     return;
   }
   if (loaded.kind === 'error') fail(2, loaded.message);
-  const { config, warnings } = loaded;
   nameProcess();
+  const problem = openFilesProblem();
+  if (problem !== undefined) fail(1, problem);
+  const { warnings } = loaded;
+  const config = await withTemporaryDirectory(loaded.config);
   const unerased = eraseKeys();
   const secrets = secretsOf(config);
   const log = createLogger(config.logLevel, secrets);
   for (const warning of [...warnings, ...unerased]) log.warn(warning);
-  const starting = Server.start(config, log, secrets);
-  onSignals(async (signal) => {
+  const interrupted = new AbortController();
+  let toKill: Server | undefined;
+  const starting = Server.start(config, log, secrets, interrupted.signal);
+  const stop = async (signal: string): Promise<void> => {
     log.info({ signal }, 'stopping');
-    await (await starting).stop();
+    interrupted.abort();
+    toKill = await starting;
+    await toKill.stop();
+  };
+  onSignals(stop, () => {
+    log.warn('stopping took too long: what is left is killed');
+    toKill?.killProcesses();
   });
   const server = await starting.catch((error: unknown) => fail(1, startFailure(error, config.host, config.port)));
   log.info(
@@ -49,6 +64,15 @@ function nameProcess(): void {
   }
 }
 
+/** The server's own programs and those of the sandbox get another directory where the usual one cannot be written. */
+async function withTemporaryDirectory(config: Config): Promise<Config> {
+  const directory = await substituteTemporaryDirectory(config.stateDir);
+  if (directory === undefined) return config;
+  process.env['TMPDIR'] = directory;
+  process.once('exit', () => rmSync(directory, { recursive: true, force: true }));
+  return { ...config, childEnv: { ...config.childEnv, TMPDIR: directory } };
+}
+
 /** @returns warnings */
 function eraseKeys(): string[] {
   try {
@@ -62,12 +86,16 @@ function eraseKeys(): string[] {
   }
 }
 
-function onSignals(stop: (signal: string) => Promise<void>): void {
+/** @param cutOff called when stopping takes too long */
+function onSignals(stop: (signal: string) => Promise<void>, cutOff: () => void): void {
   let isStopping = false;
   const handle = (signal: NodeJS.Signals): void => {
     if (isStopping) return;
     isStopping = true;
-    setTimeout(() => process.exit(0), SHUTDOWN_LIMIT_MS).unref();
+    setTimeout(() => {
+      cutOff();
+      process.exit(0);
+    }, SHUTDOWN_LIMIT_MS).unref();
     stop(signal).then(
       () => process.exit(0),
       () => process.exit(1),

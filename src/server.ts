@@ -1,8 +1,10 @@
 import { randomUUID } from 'node:crypto';
-import { existsSync, rmSync } from 'node:fs';
+import { constants, existsSync, rmSync } from 'node:fs';
+import { access as checkAccess } from 'node:fs/promises';
 import type { AddressInfo } from 'node:net';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import type { FastifyInstance } from 'fastify';
 import { z } from 'zod';
 import { COLUMNS, ROWS } from '../executors/bash/output.ts';
@@ -41,7 +43,7 @@ import type { AnyExecutor } from './dispatch/executor.ts';
 import { History } from './dispatch/history.ts';
 import { closeInterrupted } from './dispatch/interrupted.ts';
 import { Journal } from './dispatch/journal.ts';
-import { loadPlugins, type PluginFailure } from './dispatch/plugins.ts';
+import { type LoadedPlugin, loadPlugins } from './dispatch/plugins.ts';
 import { unavailableText } from './dispatch/unavailable.ts';
 import { EventLog } from './events/event-log.ts';
 import { Guard, isLoopbackAddress } from './guard.ts';
@@ -61,7 +63,7 @@ import { probeSandbox, type SandboxFacts, systemFacts } from './sandbox/probe.ts
 import { createFileAccess, type FileAccess } from './sandbox/file-access.ts';
 import { MemoryGuard } from './sandbox/memory-guard.ts';
 import { ProcessScanner } from './sandbox/process-scanner.ts';
-import { endProcesses, ownOrphans } from './sandbox/processes.ts';
+import { endProcesses, findProcesses, ownOrphans, type ProcessQuery, signalProcess } from './sandbox/processes.ts';
 import { makeRuntimeDir } from './sandbox/runtime-dir.ts';
 import { type Secrets, secretsOf } from './sandbox/secrets.ts';
 import type { ShellStates } from './sandbox/shell-state.ts';
@@ -76,6 +78,10 @@ import { FileViewer, VIEWER_ADDRESS_FILE } from './viewer/file-viewer.ts';
 const ANSWER_LIMIT_MS = 1500;
 const PROCESS_GRACE_MS = 700;
 const CONNECTION_LIMIT_MS = 500;
+/** Time for one executor to end; what it leaves is ended with all other processes. */
+const EXECUTOR_LIMIT_MS = 1200;
+/** For plugins to load before actions are taken; those that need longer join later. */
+const PLUGIN_WAIT_MS = 10_000;
 
 /** When the sandbox's tools are looked for, unless somebody asks earlier. */
 const PROBE_DELAY_MS = 5000;
@@ -98,7 +104,9 @@ export class Server {
   readonly #addedActions = new Map<string, ActionSchema>();
   readonly #bash: BashExecutor;
   readonly #vscode: VscodeService | undefined;
-  #pluginFailures: readonly PluginFailure[] = [];
+  readonly #loadingPlugins = new Set<string>();
+  /** Path and reason. */
+  readonly #pluginFailures = new Map<string, string>();
   readonly #files: FileService;
   /** undefined: switched off. */
   readonly #browser: BrowserService | undefined;
@@ -114,6 +122,8 @@ export class Server {
   readonly #app: FastifyInstance;
   #tools: SandboxFacts['tools'] = {};
   #viewer: FileViewer | undefined;
+  /** The event log has closed what the last run left open. */
+  #opened = Promise.resolve();
   #probeTimer: NodeJS.Timeout | undefined;
   #isProbed = false;
   #phase: 'starting' | 'ready' | 'stopping' = 'starting';
@@ -186,8 +196,15 @@ export class Server {
   /**
    * Listens, then starts what actions need; `/alive` answers 503 until then. Rejects when the address is taken or the account cannot
    * be made, and leaves nothing behind.
+   *
+   * @param signal ends the wait for the start: the server is there to be stopped
    */
-  static async start(config: Config, log: Logger, secrets: Secrets = secretsOf(config)): Promise<Server> {
+  static async start(
+    config: Config,
+    log: Logger,
+    secrets: Secrets = secretsOf(config),
+    signal: AbortSignal = new AbortController().signal,
+  ): Promise<Server> {
     const warn = (text: string): void => log.warn(text);
     const { username, userId } = config;
     const isSwitching = username !== undefined && config.v0.suToUser;
@@ -198,6 +215,7 @@ export class Server {
     await naming('--state-dir', config.stateDir, makeDirectory(logDir, 0o700));
     const isSwitched = account.uid !== process.getuid?.();
     if (isSwitched) await prepareWorkingDirectory(config.workingDir, account, config.v0.sandboxGroup, warn);
+    else await warnOfClosedDirectory(config.workingDir, warn);
     const access = await createFileAccess(isSwitched ? account : undefined, config.confine);
     // What the start itself drops is in the extent that `started` tells.
     let recordTrim: ((oldest: number) => void) | undefined;
@@ -220,12 +238,17 @@ export class Server {
       rmSync(server.#runtimeDir, { recursive: true, force: true });
       throw error;
     }
-    server.#vscode?.start();
-    await server.#loadPlugins();
-    await Promise.all([server.#startExecutors(), server.#openJournal()]);
-    if (server.#phase === 'starting') server.#phase = 'ready';
-    await server.#startViewer();
+    await Promise.race([server.#startParts(), aborted(signal)]);
     return server;
+  }
+
+  async #startParts(): Promise<void> {
+    this.#vscode?.start();
+    this.#opened = this.#openJournal();
+    await Promise.all([this.#loadPlugins(), this.#startExecutors(), this.#opened]);
+    if (this.#phase !== 'starting') return;
+    this.#phase = 'ready';
+    await this.#startViewer();
   }
 
   /** The port it listens on. */
@@ -238,23 +261,44 @@ export class Server {
     if (this.#phase === 'stopping') return;
     this.#phase = 'stopping';
     clearTimeout(this.#probeTimer);
+    await this.#opened;
     await this.#journal.server('stopping').catch(ignore);
     await this.#dispatcher.stop(ANSWER_LIMIT_MS);
     const closed = this.#app.close();
     const cut = setTimeout(() => this.#app.server.closeAllConnections(), CONNECTION_LIMIT_MS);
-    await Promise.all([
-      ...this.#executors.map((executor) => executor.stop()),
-      this.#viewer?.stop(),
-      this.#vscode?.stop(),
-    ]);
-    const orphans = ownOrphans();
-    const left = await endProcesses({ mark: this.#mark, ...(orphans ? { orphans } : {}) }, PROCESS_GRACE_MS);
+    const parts = [
+      ...this.#executors.map((executor) => [executor.name, executor.stop()] as const),
+      ['viewer', this.#viewer?.stop()] as const,
+      ['vscode', this.#vscode?.stop()] as const,
+    ];
+    await Promise.all(parts.map(([name, stopped]) => this.#endsInTime(name, stopped)));
+    const left = await endProcesses(this.#ownProcesses(), PROCESS_GRACE_MS);
     if (left > 0) this.#log.warn({ processes: left }, 'some processes could not be ended');
     await closed;
     clearTimeout(cut);
     this.#metrics.stop();
     await this.#events.close();
     rmSync(this.#runtimeDir, { recursive: true, force: true });
+  }
+
+  /** For a stop that has no time left: nothing is answered or waited for. */
+  killProcesses(): void {
+    for (const { pid } of findProcesses(this.#ownProcesses())) signalProcess(pid, 'SIGKILL');
+  }
+
+  #ownProcesses(): ProcessQuery {
+    const orphans = ownOrphans();
+    return { mark: this.#mark, ...(orphans ? { orphans } : {}) };
+  }
+
+  async #endsInTime(name: string, stopped: Promise<unknown> | undefined): Promise<void> {
+    const late = delay(EXECUTOR_LIMIT_MS, 'late' as const, { ref: false });
+    try {
+      if ((await Promise.race([stopped, late])) === 'late')
+        this.#log.warn({ subsystem: name }, 'did not stop in time: its processes are ended');
+    } catch (error) {
+      this.#log.warn({ err: error, subsystem: name }, 'could not be stopped');
+    }
   }
 
   #buildApp(): FastifyInstance {
@@ -298,11 +342,14 @@ export class Server {
     });
   }
 
-  /** Modules named by `--plugin`. One that cannot be loaded is told in the log and in `/ready`. */
+  /**
+   * What `--plugin` names. One that cannot be loaded is told in the log and in `/ready`; one that takes long is not waited for, and its
+   * actions are served from when it is there.
+   */
   async #loadPlugins(): Promise<void> {
     const { pluginPaths: paths, workingDir, v0 } = this.#config;
     if (paths.length === 0) return;
-    const { plugins, failures } = await loadPlugins({
+    const loaded = loadPlugins({
       paths,
       takenNames: [...this.#executors.map(({ name }) => name), ...SUBSYSTEM_NAMES],
       startLimitMs: v0.initPluginTimeoutMs,
@@ -314,14 +361,29 @@ export class Server {
         env: this.#env,
         log: { info: (text) => this.#log.info(text), warn: (text) => this.#log.warn(text) },
       },
+      onLoading: (path) => this.#loadingPlugins.add(path),
+      onLoaded: (path, plugin) => this.#addPlugin(path, plugin),
+      onFailed: (path, reason) => this.#refusePlugin(path, reason),
     });
-    for (const { executor, schemas } of plugins) {
-      this.#executors.push(executor);
-      this.#dispatcher.add(executor);
-      for (const [type, schema] of schemas) this.#addedActions.set(type, schema);
-    }
-    this.#pluginFailures = failures;
-    for (const { path, reason } of failures) this.#log.error({ plugin: path, reason }, 'plugin could not be loaded');
+    await Promise.race([loaded, delay(PLUGIN_WAIT_MS, undefined, { ref: false })]);
+    for (const path of this.#loadingPlugins)
+      this.#log.warn({ plugin: path }, 'plugin is still loading: its actions are served later');
+  }
+
+  #addPlugin(path: string, { executor, schemas }: LoadedPlugin): void {
+    this.#loadingPlugins.delete(path);
+    if (this.#phase === 'stopping') return void executor.stop();
+    this.#executors.push(executor);
+    this.#dispatcher.add(executor);
+    for (const [type, schema] of schemas) this.#addedActions.set(type, schema);
+    // Does not wait for the plugin.
+    void executor.start();
+  }
+
+  #refusePlugin(path: string, reason: string): void {
+    this.#loadingPlugins.delete(path);
+    this.#pluginFailures.set(path, reason);
+    this.#log.error({ plugin: path, reason }, 'plugin could not be loaded');
   }
 
   #browserRoutes(): ((app: FastifyInstance) => void)[] {
@@ -357,8 +419,9 @@ export class Server {
   }
 
   async #startExecutors(): Promise<void> {
-    await Promise.all(this.#executors.map((executor) => executor.start()));
-    for (const executor of this.#executors) {
+    const executors = [...this.#executors];
+    await Promise.all(executors.map((executor) => executor.start()));
+    for (const executor of executors) {
       const { status, reason } = executor.health();
       if (status === 'failed') this.#log.error({ subsystem: executor.name, reason }, 'subsystem failed to start');
     }
@@ -370,7 +433,9 @@ export class Server {
     if (!this.#config.browser.enabled) return;
     const viewer = new FileViewer({ read: (path) => this.#files.readWhole(path), addressFile: VIEWER_ADDRESS_FILE });
     this.#viewer = viewer;
-    await viewer.start().catch((error: unknown) => this.#log.warn({ err: error }, 'the file viewer cannot be reached'));
+    await viewer
+      .start()
+      .catch((error: unknown) => this.#log.warn({ reason: String(error) }, 'the file viewer cannot be reached'));
   }
 
   /** Nothing of the last run stays open: what it had begun is answered as interrupted. */
@@ -419,13 +484,14 @@ export class Server {
       this.#executors.every(({ isOptional }, index) => isOptional || states[index]?.[1].status !== 'failed');
     const reasons = [
       ...states.flatMap(([name, { reason }]) => (reason === undefined ? [] : [[name, reason]])),
-      ...this.#pluginFailures.map(({ path, reason }) => [path, `the plugin could not be loaded: ${reason}`]),
+      ...Array.from(this.#pluginFailures, ([path, reason]) => [path, `the plugin could not be loaded: ${reason}`]),
     ];
     return {
       status: isReady ? 'ready' : this.#phase === 'stopping' ? 'stopping' : 'starting',
       subsystems: {
         ...Object.fromEntries(states.map(([name, { status }]) => [name, status])),
-        ...Object.fromEntries(this.#pluginFailures.map(({ path }) => [path, 'failed'])),
+        ...Object.fromEntries(Array.from(this.#loadingPlugins, (path) => [path, 'starting'])),
+        ...Object.fromEntries(Array.from(this.#pluginFailures.keys(), (path) => [path, 'failed'])),
         browser: 'off',
         ...Object.fromEntries(states.map(([name, { status }]) => [name, status])),
         events: this.#events.stats().isWritable ? 'ready' : 'failed',
@@ -563,6 +629,15 @@ function defaultInterpreters(): string[] {
   return [...(own === undefined ? [] : [own]), 'python3', 'python'];
 }
 
+/** A volume of somebody else's: shells start above it, and whoever runs the sandbox should know why. */
+async function warnOfClosedDirectory(directory: string, warn: (text: string) => void): Promise<void> {
+  await checkAccess(directory, constants.W_OK | constants.X_OK).catch((error: unknown) =>
+    warn(
+      `--working-dir ${directory}: uid ${process.getuid?.()}, gid ${process.getgid?.()} cannot work in it (${String(error)})`,
+    ),
+  );
+}
+
 /** Says which flag a directory came from that cannot be used. An error that is not the system's says by itself what to do. */
 async function naming<T>(flag: string, directory: string, work: Promise<T>): Promise<T> {
   try {
@@ -570,10 +645,20 @@ async function naming<T>(flag: string, directory: string, work: Promise<T>): Pro
   } catch (error) {
     const isSystems = error instanceof DirectoryError || (error instanceof Error && 'code' in error);
     if (!isSystems) throw error;
-    throw new Error(`${flag} ${directory}: ${error.message}; choose a directory that this user may make and write`, {
-      cause: error,
-    });
+    throw new Error(
+      `${flag} ${directory}: ${error.message}; choose a directory that this user (uid ${process.getuid?.()}, gid ${process.getgid?.()}) may make and write`,
+      {
+        cause: error,
+      },
+    );
   }
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
 }
 
 async function loadOpenApi(): Promise<object> {

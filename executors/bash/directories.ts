@@ -1,4 +1,4 @@
-import { statSync } from 'node:fs';
+import { accessSync, constants, statSync } from 'node:fs';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
 import { workingDirectory } from '../../src/sandbox/processes.ts';
 
@@ -12,11 +12,20 @@ export function logicalDirectory(pid: number, pwd: string): string {
   return isAbsolute(pwd) && isSameDirectory(pwd, `/proc/${pid}/cwd`) ? pwd : physical;
 }
 
-/** `path`, or the nearest directory above it that exists. */
+/** `path`, or the nearest directory above it that exists and that the server may enter. */
 export function existingDirectory(path: string): string {
   let candidate = resolve(path);
-  while (candidate !== '/' && !isDirectory(candidate)) candidate = dirname(candidate);
+  while (candidate !== '/' && !(isDirectory(candidate) && isEnterable(candidate))) candidate = dirname(candidate);
   return candidate;
+}
+
+function isEnterable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /** What `which python` would find on that PATH, `""` if nothing (V0 §4.2). */

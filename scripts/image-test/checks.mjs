@@ -2,9 +2,9 @@
 
 import { strict as assert } from 'node:assert';
 import { execFile } from 'node:child_process';
-import { mkdtemp, rm, stat } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
-import { docker, imageExists, until, withContainer } from './docker.mjs';
+import { docker, freePort, imageExists, until, withContainer } from './docker.mjs';
 
 const TAGS = ['bare', 'jupyter', 'browser', 'full', 'v0', 'v1'];
 const READ_ONLY = ['--read-only', '--cap-drop=ALL', '--security-opt=no-new-privileges'];
@@ -52,6 +52,59 @@ async function stops(container) {
   return `${seconds.toFixed(1)} s with a command running`;
 }
 
+function becomesHealthy({ id }) {
+  const health = async () => (await docker('inspect', '-f', '{{.State.Health.Status}}', id)) === 'healthy';
+  return until('health', health, 40_000).then(() => undefined);
+}
+
+/**
+ * The file as it is, but for what this test's engine has not: `ports` needs a bridge, `ulimits` a machine that allows as many files,
+ * and the image is there already.
+ */
+function hostNetworkVariant(text, port) {
+  const kept = text.replaceAll(/^    (?:build|ports|ulimits):\n(?: {6}.*\n)+/gm, '');
+  const replaced = kept.replace(/^    image: .*$/m, '    image: actiond-test/full\n    network_mode: host');
+  return replaced.replace(/^    environment:$/m, `$&\n      ACTIOND_PORT: '${port}'`);
+}
+
+async function composeUp() {
+  const tool = await composeTool();
+  if (tool === undefined) throw new Skip('there is no docker compose here');
+  const folder = await mkdtemp('/tmp/actiond-compose-');
+  const port = await freePort();
+  const key = 'test-key';
+  const compose = (...args) =>
+    run(tool[0], [...tool.slice(1), '-f', `${folder}/docker-compose.yaml`, ...args], {
+      env: { ...process.env, SESSION_API_KEY: key },
+    });
+  try {
+    await writeFile(
+      `${folder}/docker-compose.yaml`,
+      hostNetworkVariant(await readFile('docker-compose.yaml', 'utf8'), port),
+    );
+    await compose('up', '-d', '--no-build');
+    const url = `http://127.0.0.1:${port}`;
+    await until('/alive', async () => (await fetch(`${url}/alive`)).ok);
+    const command =
+      'id -un; touch /workspace/a ~/b /tmp/c && echo written; touch /usr/d; df --output=size -k /dev/shm | tail -n 1';
+    const ask = (headers) =>
+      fetch(`${url}/execute_action`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json', ...headers },
+        body: JSON.stringify({ action: { action: 'run', args: { command } } }),
+      });
+    assert.equal((await ask({})).status, 403);
+    const { content } = await (await ask({ 'x-session-api-key': key })).json();
+    assert.match(content, /^openhands\nwritten\ntouch: .*Read-only file system\n *1048576$/);
+    const started = performance.now();
+    await compose('stop');
+    return `ends in ${((performance.now() - started) / 1000).toFixed(1)} s`;
+  } finally {
+    await compose('down', '-v').catch(() => undefined);
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
 async function hogIsKilled(container) {
   const hog = await container.bash(`python3 -c "x = bytearray(2**30); print('kept')"; (exit $?)`, 60);
   assert.equal(hog.extras.metadata.exit_code, 137, hog.content);
@@ -92,12 +145,16 @@ const v0Command = (port) =>
     .concat('openhands.runtime.action_execution_server', `${port}`, '--working-dir', '/workspace')
     .concat('--plugins', 'agent_skills', 'jupyter', '--username', 'openhands', '--user-id', '1000');
 
+/** What the image says itself: a port that the client chose is in the command alone. */
+const IMAGES_PORT = { ACTIOND_PORT: '8000' };
+
 /** As DockerRuntime creates its container: no entrypoint, a directory of the host as workspace. */
 async function withV0(use) {
   const workspace = await mkdtemp('/tmp/actiond-image-v0-');
   try {
     const options = ['--entrypoint=', '--workdir=/openhands/code/', '-v', `${workspace}:/workspace:rw`];
-    await withContainer('v0', { options, command: v0Command }, (container) => use(container, workspace));
+    const how = { options, command: v0Command, environment: IMAGES_PORT };
+    return await withContainer('v0', how, (container) => use(container, workspace));
   } finally {
     await rm(workspace, { recursive: true, force: true });
   }
@@ -118,6 +175,7 @@ const CHECKS = [
       await run(tool[0], [...tool.slice(1), '-f', 'docker-compose.yaml', 'config', '--quiet']);
     },
   ],
+  ['docker compose up, on the network of the host', 'full', composeUp],
   [
     'start to /alive',
     'full',
@@ -140,18 +198,7 @@ const CHECKS = [
         assert.equal((await container.bash('cat /proc/1/comm')).content, 'tini'),
       ),
   ],
-  [
-    'Docker finds it healthy',
-    'full',
-    () =>
-      withContainer('full', {}, ({ id }) =>
-        until(
-          'health',
-          async () => (await docker('inspect', '-f', '{{.State.Health.Status}}', id)) === 'healthy',
-          40_000,
-        ).then(() => undefined),
-      ),
-  ],
+  ['Docker finds it healthy', 'full', () => withContainer('full', {}, becomesHealthy)],
   [
     'nothing of the build is left',
     'full',
@@ -202,6 +249,16 @@ const CHECKS = [
   ['docker stop within 5 s, exit code 0', 'bare', () => withContainer('bare', {}, stops)],
   ['1,000 double forks: no zombie, right exit codes', 'bare', () => withContainer('bare', {}, doubleForks)],
   [
+    'the same below the init of docker run --init, with nothing to complain of',
+    'bare',
+    () =>
+      withContainer('bare', { options: ['--init'] }, async (container) => {
+        await doubleForks(container);
+        const { stdout, stderr } = await run('docker', ['logs', container.id]);
+        assert.doesNotMatch(stdout + stderr, /tini/);
+      }),
+  ],
+  [
     'the same with the executable as PID 1',
     'bare',
     () => withContainer('bare', { options: ['--entrypoint', '/usr/local/bin/actiond'] }, doubleForks),
@@ -237,6 +294,17 @@ const CHECKS = [
       ),
   ],
   [
+    'read-only root without /tmp: a cell, a page',
+    'full',
+    () =>
+      withContainer('full', { options: READ_ONLY }, async (container) => {
+        const { content } = await container.action('run_ipython', { code: 'print(6 * 7)' }, 120);
+        assert.match(content, /^42/);
+        const page = await container.action('browse', { url: 'data:text/html,<h1>It works</h1>' }, 120);
+        assert.match(page.content, /# It works/);
+      }),
+  ],
+  [
     'an arbitrary uid',
     'full',
     () =>
@@ -269,7 +337,8 @@ const CHECKS = [
         assert.notEqual(panel.extras.metadata.exit_code, 0);
       }),
   ],
-  ["V0's start command, docker stop", 'v0', () => withV0((container) => stops(container))],
+  ["V0's start command, docker stop while Jupyter starts", 'v0', () => withV0((container) => stops(container))],
+  ["V0's start command, Docker finds it healthy at the port of the command", 'v0', () => withV0(becomesHealthy)],
   [
     "V0's interpreter path of kernels",
     'v0',
@@ -299,10 +368,15 @@ const CHECKS = [
     () =>
       withContainer(
         'v1',
-        { command: (port) => ['--host', '0.0.0.0', '--port', `${port}`], path: '/health' },
+        {
+          command: (port) => ['--host', '0.0.0.0', '--port', `${port}`],
+          path: '/health',
+          environment: IMAGES_PORT,
+        },
         async (container) => {
           const { content } = await container.bash('id -u; pwd');
           assert.equal(content, '10001\n/workspace/project');
+          await becomesHealthy(container);
         },
       ),
   ],

@@ -1,5 +1,6 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
+import { errorObservation } from '../protocol/observations.ts';
 import type { ActionContext } from './executor.ts';
 import type { PluginAction, PluginResult } from './plugin.ts';
 
@@ -153,7 +154,7 @@ export class PluginProcess {
     if (message['kind'] === 'output') pending.emit?.(textOf(message['text']));
     else if (message['kind'] === 'result') pending.resolve(message as unknown as PluginResult);
     else if (message['kind'] === 'error')
-      pending.reject(new Error(textOf(message['message']) || 'the plugin gave no reason'));
+      pending.resolve({ observation: errorObservation(textOf(message['message']) || 'The plugin gave no reason.') });
   }
 }
 

@@ -24,37 +24,32 @@ export interface LoadPluginsOptions {
   readonly takenNames: Iterable<string>;
   /** For loading one plugin, and for starting it. */
   readonly startLimitMs: number;
-}
-
-export interface PluginFailure {
-  readonly path: string;
-  readonly reason: string;
+  readonly onLoading: (path: string) => void;
+  readonly onLoaded: (path: string, plugin: LoadedPlugin) => void;
+  readonly onFailed: (path: string, reason: string) => void;
 }
 
 /** The whole shutdown has five seconds. */
 const STOP_LIMIT_MS = 1000;
 const NAME = /^[a-z][a-z0-9_-]{0,63}$/;
 
-/** Loads plugin modules one after another, and none for ever; one that fails is told and left out. Names and action types are unique. */
-export async function loadPlugins(
-  options: LoadPluginsOptions,
-): Promise<{ plugins: LoadedPlugin[]; failures: PluginFailure[] }> {
-  const { paths, takenNames, startLimitMs } = options;
-  const plugins: LoadedPlugin[] = [];
-  const failures: PluginFailure[] = [];
+/** Loads plugins beside each other, and none for ever; each is told when it is there. Names and action types are those of the first that has them. */
+export async function loadPlugins(options: LoadPluginsOptions): Promise<void> {
+  const { paths, takenNames, startLimitMs, onLoading, onLoaded, onFailed } = options;
   const names = new Set(takenNames);
   const types = new Set<string>();
-  for (const path of paths) {
+  const load = async (path: string): Promise<void> => {
+    onLoading(path);
     try {
       const plugin = checkPlugin(await within(create(path, options), startLimitMs), names, types);
       names.add(plugin.name);
       for (const type of Object.keys(plugin.actions)) types.add(type);
-      plugins.push({ executor: new PluginExecutor(plugin, startLimitMs), schemas: schemasOf(plugin) });
+      onLoaded(path, { executor: new PluginExecutor(plugin, startLimitMs), schemas: schemasOf(plugin) });
     } catch (error) {
-      failures.push({ path, reason: error instanceof Error ? error.message : String(error) });
+      onFailed(path, error instanceof Error ? error.message : String(error));
     }
-  }
-  return { plugins, failures };
+  };
+  await Promise.all(paths.map(load));
 }
 
 /** A module of JavaScript, or else a program. */

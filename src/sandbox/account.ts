@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { appendFile, chmod, stat } from 'node:fs/promises';
 import { userInfo } from 'node:os';
 import { promisify } from 'node:util';
+import { missingCapabilities } from './capabilities.ts';
 
 const run = promisify(execFile);
 
@@ -52,6 +53,8 @@ function passwd(): Account[] {
 /**
  * The account that shells run as, made if it does not exist (V0 §1.5). Only root can switch: others keep their own, with a warning.
  * A wanted uid that is taken leads to the next free one, where V0 gave up.
+ *
+ * @throws when root lacks what switching takes: shells would have rights that nobody wanted them to have
  */
 export async function provideAccount(request: AccountRequest, warn: (text: string) => void): Promise<Account> {
   const own = ownAccount();
@@ -59,6 +62,12 @@ export async function provideAccount(request: AccountRequest, warn: (text: strin
   if (own.uid !== 0) {
     warn(`--username ${request.username} needs root: shells run as ${own.name}`);
     return own;
+  }
+  const missing = missingCapabilities();
+  if (missing.length > 0) {
+    throw new Error(
+      `--username ${request.username}: root cannot run shells as another user here, it lacks the capabilities ${missing.join(', ')}. Give it these, or start as that user and without --username.`,
+    );
   }
   return findAccount(request.username) ?? createAccount(request, warn);
 }
@@ -122,8 +131,8 @@ export async function makeDirectory(directory: string, mode?: number): Promise<v
     const options = mode === undefined ? ['-p'] : ['-p', '-m', mode.toString(8)];
     await run('mkdir', [...options, '--', directory]);
   } catch (error) {
-    const reason = error instanceof Error && 'stderr' in error ? String(error.stderr).trim() : String(error);
-    throw new DirectoryError(reason, { cause: error });
+    const said = error instanceof Error && 'stderr' in error ? String(error.stderr).trim() : '';
+    throw new DirectoryError(said || String(error), { cause: error });
   }
 }
 

@@ -8,6 +8,9 @@ const NO_PAGER: Readonly<Record<string, string>> = {
   SYSTEMD_PAGER: 'cat',
 };
 
+/** Where none is set, or an empty one, with which nothing is found. */
+export const DEFAULT_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+
 /** Things of the server's own terminal or start that mean nothing in a sandbox shell. */
 const NOT_INHERITED = [
   'COLUMNS',
@@ -41,7 +44,7 @@ export function childEnvironment(
   // Under the server's own account, what it was started with stands.
   Object.assign(env, isSwitched ? identity : { ...identity, ...picked(env, Object.keys(identity)) });
   env['SHELL'] = '/bin/bash';
-  env['PATH'] ??= '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
+  env['PATH'] ||= DEFAULT_PATH;
   return env;
 }
 

@@ -1,7 +1,7 @@
 /** The daemon as a process: command line, signals, what it leaves behind, what it tells nobody. */
 import { execFileSync } from 'node:child_process';
-import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { createServer } from 'node:net';
+import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -110,7 +110,9 @@ describe('command line', () => {
     using daemon = start([flag, path]);
     expect((await daemon.exited).code).toBe(1);
     expect(daemon.stdout).toBe('');
-    expect(daemon.stderr).toMatch(/^actiond: [^\n]+; choose a directory that this user may make and write\n$/);
+    expect(daemon.stderr).toMatch(
+      /^actiond: [^\n]+; choose a directory that this user \(uid \d+, gid \d+\) may make and write\n$/,
+    );
     expect(daemon.stderr).toContain(`${flag} ${path}: `);
     expect(readdirSync(tmpdir()).filter((name) => name.startsWith(`actiond-${daemon.pid}-`))).toEqual([]);
   });
@@ -167,6 +169,69 @@ describe('command line', () => {
     expect([reply.content, reply.username]).toEqual([`${workspace}\n${username}`, username]);
     // V0 binds all addresses; a container's client comes from outside.
     expect(daemon.stdout).toContain('"host":"0.0.0.0"');
+  });
+});
+
+describe('a poor environment', () => {
+  test('too few open files: exit 1 and one line with the remedy, not a server without a shell', async () => {
+    const directory = newDirectory();
+    const args = ['0', '--state-dir', directory, '--working-dir', directory];
+    using daemon = new Daemon(build, args, { init: ['prlimit', '--nofile=200:200'] });
+    expect((await daemon.exited).code).toBe(1);
+    expect(daemon.stderr).toMatch(/^actiond: only 200 open files are allowed here, .*ulimit -n 1024.*\n$/);
+  });
+
+  test('just enough open files', async () => {
+    const directory = newDirectory();
+    const args = ['0', '--state-dir', directory, '--working-dir', directory];
+    using daemon = new Daemon(build, args, { init: ['prlimit', '--nofile=256:256'] });
+    expect((await run(await daemon.url(), 'echo works')).content).toBe('works');
+  });
+
+  test('no place for temporary files: the state directory has one, gone with the server', async () => {
+    const directory = newDirectory();
+    const args = ['0', '--state-dir', directory, '--working-dir', directory];
+    using daemon = new Daemon(build, args, { env: { TMPDIR: '/dev/null/tmp' } });
+    const { content } = await run(await daemon.url(), 'dirname $(mktemp)');
+    expect(content.startsWith(`${directory}/actiond-`)).toBe(true);
+    daemon.signal('SIGTERM');
+    expect((await daemon.exited).code).toBe(0);
+    expect(existsSync(content)).toBe(false);
+  });
+
+  test.each(['', undefined])('PATH %j: programs are found all the same', async (path) => {
+    const directory = newDirectory();
+    const args = ['0', '--state-dir', directory, '--working-dir', `${directory}/work`];
+    const settings = path === undefined ? ['-u', 'PATH'] : [`PATH=${path}`];
+    using daemon = new Daemon(build, args, { init: ['env', ...settings] });
+    expect((await run(await daemon.url(), 'pwd; ls -d /usr')).content).toBe(`${directory}/work\n/usr`);
+  });
+});
+
+describe.skipIf(process.getuid?.() !== 0)('root without some of its rights (skipped: needs root)', () => {
+  const without = (names: string[]): string[] => {
+    const list = names.map((name) => `-${name}`).join(',');
+    return ['setpriv', `--bounding-set=${list}`, `--inh-caps=${list}`];
+  };
+
+  test('that cannot switch users: exit 1 and the rights that --username takes', async () => {
+    const directory = newDirectory();
+    const args = ['0', '--state-dir', directory, '--working-dir', directory, '--username', 'nobody'];
+    using daemon = new Daemon(build, args, { init: without(['setuid', 'kill']) });
+    expect((await daemon.exited).code).toBe(1);
+    expect(daemon.stderr).toMatch(/^actiond: --username nobody: .* lacks the capabilities KILL, SETUID\. /);
+  });
+
+  test('a working directory that it may not enter: shells start above it, and the log says so', async () => {
+    const [state, above] = [newDirectory(), newDirectory()];
+    const directory = join(above, 'volume');
+    mkdirSync(directory, { mode: 0o700 });
+    chownSync(directory, 65_534, 65_534);
+    using daemon = new Daemon(build, ['0', '--state-dir', state, '--working-dir', directory], {
+      init: without(['dac_override', 'dac_read_search']),
+    });
+    expect((await run(await daemon.url(), 'pwd')).content).toBe(above);
+    expect(daemon.stdout).toMatch(/--working-dir .*volume: uid 0, gid 0 cannot work in it/);
   });
 });
 
@@ -261,6 +326,47 @@ describe('shutdown', () => {
     const named = async (name: string): Promise<string[]> => (await run(url, `pgrep -x ${name}`)).content.split('\n');
     expect(await named('node')).not.toContain(`${daemon.pid}`);
     expect(await named('actiond')).toContain(`${daemon.pid}`);
+  });
+
+  test.each(['a program that says nothing', 'a module that never loads'])(
+    'a signal while %s is waited for, before actions are taken',
+    async (what) => {
+      const mark = newMark();
+      const plugin = join(newDirectory(), what.includes('program') ? 'mute' : 'mute.mjs');
+      const [program, module] = [`#!/bin/sh\ntrap '' TERM HUP\nsleep ${mark}; :\n`, 'await new Promise(() => {});\n'];
+      writeFileSync(plugin, plugin.endsWith('.mjs') ? module : program, { mode: 0o755 });
+      const port = await freePort();
+      const directory = newDirectory();
+      const args = [`${port}`, '--state-dir', directory, '--working-dir', directory, '--plugin', plugin];
+      using daemon = new Daemon(build, args);
+      const health = () => fetch(`http://127.0.0.1:${port}/health`).catch(() => undefined);
+      await until('the port', async () => (await health())?.ok ?? false);
+      expect((await fetch(`http://127.0.0.1:${port}/alive`)).status).toBe(503);
+      const sent = performance.now();
+      daemon.signal('SIGTERM');
+      expect((await daemon.exited).code).toBe(0);
+      expect(performance.now() - sent).toBeLessThan(5000);
+      expect(processesWith(mark)).toEqual([]);
+    },
+  );
+
+  test('a part that does not stop is not waited for: the rest is ended and closed as always', async () => {
+    const directory = newDirectory();
+    // Takes connections and never answers.
+    const jupyter = createServer();
+    await new Promise<void>((resolve) => jupyter.listen(0, '127.0.0.1', resolve));
+    const { port } = jupyter.address() as AddressInfo;
+    const args = ['0', '--state-dir', directory, '--working-dir', directory];
+    using daemon = new Daemon(build, [...args, '--jupyter-url', `http://127.0.0.1:${port}`, '--jupyter-warm', '1']);
+    await daemon.url();
+    daemon.signal('SIGTERM');
+    expect((await daemon.exited).code).toBe(0);
+    jupyter.close();
+    using next = new Daemon(build, args);
+    const { events } = (await (await fetch(`${await next.url()}/events?after=0&kind=server`)).json()) as {
+      events: { was_clean?: boolean }[];
+    };
+    expect(events.flatMap(({ was_clean: wasClean }) => wasClean ?? [])).toEqual([true, true]);
   });
 
   test('a second signal does not cut it short, requests meanwhile are told', async () => {

@@ -108,3 +108,15 @@ test('programs end with the server', async () => {
     }
   });
 });
+
+test('one that never answers at its start holds up neither the server nor the others', async () => {
+  await using other = await TestServer.start([SILENT, SQL].flatMap((file) => ['--plugin', file ?? '']));
+  expect((await other.request('GET', '/alive')).status).toBe(200);
+  expect((await other.request('GET', '/ready')).json).toMatchObject({
+    status: 'ready',
+    subsystems: { [SILENT ?? '']: 'starting', sql: 'ready' },
+  });
+  expect((await other.action({ action: 'sql', args: { database: ':memory:', statement: 'select 1' } })).content).toBe(
+    '1\n1',
+  );
+});
