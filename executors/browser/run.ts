@@ -167,10 +167,12 @@ async function lookTwice(
     hasText: action.action === 'browse',
   };
   const before = tab.documents;
-  let view = await tryLooks(session, tab, request, deadline);
-  if (!view && tab.documents > before && !tab.page.isClosed() && !deadline.isOver) {
+  let view = tab.recurringUrl === tab.url ? undefined : await tryLooks(session, tab, request, deadline);
+  const isRecurring = tab.recurringUrl === tab.url || tab.documents > before;
+  if (!view && isRecurring && !tab.page.isClosed() && !deadline.isOver) {
     view = await deadline.ifWithin(OBSERVE_LIMIT_MS, lookHeld(tab, request, deadline));
     if (view) session.note('The page keeps reloading, or going to other pages: it was stopped to be looked at');
+    tab.recurringUrl = view && tab.url;
   }
   if (view && view.missingFrames > 0)
     session.note(`${view.missingFrames} frame(s) of the page do not answer, or are too many: they are left out`);
@@ -181,8 +183,7 @@ async function lookTwice(
 function lookHeld(tab: Tab, request: ObserveRequest, deadline: Deadline): Promise<PageView> {
   return whileHeld(tab, async () => {
     await settle(tab, deadline, false);
-    if (!(await tab.revive(deadline))) await tab.stopLoading();
-    return observe(tab, request, deadline);
+    return observeAlive(tab, request, deadline);
   });
 }
 
@@ -193,22 +194,29 @@ async function tryLooks(
   deadline: Deadline,
 ): Promise<PageView | undefined> {
   const before = tab.documents;
-  if (!(await tab.revive(deadline))) return undefined;
   let view: PageView | undefined;
   for (let attempt = 0; attempt < 3; attempt += 1) {
     try {
-      view = await observe(tab, request, deadline);
+      view = await observeAlive(tab, request, deadline);
       if (!view.hasChanged || attempt > 0) break;
       await settle(tab, deadline, false);
       await calmDown(tab, deadline);
     } catch (error) {
       if (session.process.isEnded) throw error;
       // It went to another page meanwhile, or stopped to answer.
-      if (deadline.isOver || tab.page.isClosed() || tab.documents - before > MAX_ROUNDS) break;
+      if (deadline.isOver || tab.state !== 'ok' || tab.isGone || tab.documents - before > MAX_ROUNDS) break;
       await settle(tab, deadline, false);
-      if (!(await tab.revive(deadline))) break;
     }
   }
+  return view;
+}
+
+/** A script that keeps the page from being looked at is ended. @throws like `observe` */
+async function observeAlive(tab: Tab, request: ObserveRequest, deadline: Deadline): Promise<PageView> {
+  const alive = tab.revive(deadline);
+  const view = observe(tab, request, deadline);
+  view.catch(() => {});
+  if (!(await alive)) throw new LimitError('the page does not answer');
   return view;
 }
 

@@ -105,22 +105,22 @@ export function markElements({ prefix, clip, maxElements }) {
     isCut: elements.length >= maxElements,
   };
 }
-/** Resolves when the document is parsed, then loaded, each within its limit. @returns how far it is */
-export async function waitForDocument({ parsedLimitMs, loadedLimitMs }) {
-  const until = (isReached, limitMs) =>
-    new Promise((resolve) => {
-      const look = () => {
-        if (!isReached()) return;
-        document.removeEventListener('readystatechange', look);
-        resolve();
-      };
-      document.addEventListener('readystatechange', look);
-      setTimeout(resolve, limitMs);
-      look();
-    });
-  await until(() => document.readyState !== 'loading', parsedLimitMs);
-  if (document.readyState !== 'loading') await until(() => document.readyState === 'complete', loadedLimitMs);
-  return document.readyState;
+/** Resolves when the document is further than `from`, or after `limitMs`. @returns how far it is */
+export function waitForDocument({ from, limitMs }) {
+  const stages = ['loading', 'interactive', 'complete'];
+  return new Promise((resolve) => {
+    const end = () => {
+      document.removeEventListener('readystatechange', look);
+      clearTimeout(timer);
+      resolve(document.readyState);
+    };
+    const look = () => {
+      if (stages.indexOf(document.readyState) > stages.indexOf(from)) end();
+    };
+    const timer = setTimeout(end, limitMs);
+    document.addEventListener('readystatechange', look);
+    look();
+  });
 }
 /** How often the document has changed. */
 export function readVersion() {

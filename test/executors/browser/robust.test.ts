@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { ended, eventsOf, outputOf, post } from '../../support/actions.ts';
-import { act, browse, needsChromium, open, Site } from '../../support/browser.ts';
+import { act, browse, needsChromium, open, type Seen, Site } from '../../support/browser.ts';
 import { childrenOf } from '../../support/processes.ts';
 import { TestServer } from '../../support/server.ts';
 import { until } from '../../support/wait.ts';
@@ -16,6 +16,9 @@ const page = (body: string): string => `<!DOCTYPE html><title>T</title><body>${b
 
 let server: TestServer;
 let site: Site;
+/** Takes as long as a navigation may: it runs beside everything else, in a browser of its own. */
+let patient: TestServer;
+let hanging: Promise<Seen>;
 
 beforeAll(async () => {
   server = await TestServer.start([], { MY_API_TOKEN: 'sekret-value-4711' });
@@ -63,7 +66,12 @@ beforeAll(async () => {
     ),
   });
 });
+beforeAll(async () => {
+  patient = await TestServer.start();
+  hanging = act(patient, `goto('${site.url('/good')}') goto('${site.url('/hang')}')`, { timeout: 110 });
+});
 afterAll(async () => {
+  await patient[Symbol.asyncDispose]();
   await server[Symbol.asyncDispose]();
   await site[Symbol.asyncDispose]();
 });
@@ -209,7 +217,12 @@ test('a script without end', async () => {
   expect(observation).toBe('browse');
   expect(content).toContain('spins');
   expect(content).toContain('A script of the page ran without end: it was stopped');
-  expect((await act(server, `goto('${site.url('/spin-at-once')}')`)).observation).toBe('browse');
+  const atOnce = await act(server, `goto('${site.url('/spin-at-once')}')`);
+  expect(atOnce.error).toBe('');
+  expect(atOnce.content).toContain('spins');
+  const short = await act(server, `goto('${site.url('/spin')}')`, { timeout: 6 });
+  expect(short.error).toBe('');
+  expect(short.content).toContain('spins');
 });
 
 test('a document that changes all the time is answered', async () => {
@@ -331,12 +344,15 @@ test.each([
   const { content, error } = await act(server, `goto('${site.url(path)}')`, { timeout: 40 });
   expect(error).toBe('');
   expect(content).toContain(text);
-  expect((await act(server, 'noop(100)', { timeout: 40 })).content).toContain(text);
+  const again = await act(server, 'noop(100)', { timeout: 40 });
+  expect(again.content).toContain(text);
+  expect(again.extras.screenshot).toMatch(/^data:image/);
 });
 
 test.each(['/alerts', '/alerts-at-once'])('%s: a page that raises dialogs for ever can be left', async (path) => {
   const found = await act(server, `goto('${site.url(path)}')`, { timeout: 40 });
   if (path === '/alerts') await act(server, `click('${found.bid('start')}')`, { timeout: 40 });
+  else expect(found.content).toContain('[The page raised dialogs without end: its tab is blank now]');
   const left = await act(server, `goto('${site.url('/good')}')`, { timeout: 20 });
   expect(left.error).toBe('');
   expect(left.content).toContain('good page');
@@ -344,8 +360,7 @@ test.each(['/alerts', '/alerts-at-once'])('%s: a page that raises dialogs for ev
 });
 
 test('a page that never answers and an action without a limit: what was there can be used', async () => {
-  await open(server, site.url('/good'));
-  const { error, content } = await act(server, `goto('${site.url('/hang')}')`, { timeout: 110 });
+  const { error, content } = await hanging;
   expect(error).toContain('TimeoutError: page.goto');
   expect(content).toContain('good page');
 }, 60_000);
