@@ -15,6 +15,8 @@ export const LOOKUP_LIMIT_MS = 8000;
 /** After an action: until the document is parsed, and then until its load event. */
 export const PARSED_LIMIT_MS = 8000;
 export const LOAD_LIMIT_MS = 3000;
+/** For what says that it is busy. */
+export const BUSY_LIMIT_MS = 8000;
 /** After that: until requests have ended and the document no longer changes. */
 export const QUIET_LIMIT_MS = 2500;
 /** For a page to answer at all before its script is taken for one that does not end. */

@@ -1,4 +1,5 @@
 import {
+  BUSY_LIMIT_MS,
   LOAD_LIMIT_MS,
   NAVIGATION_LIMIT_MS,
   OBSERVATION_RESERVE_MS,
@@ -35,7 +36,7 @@ export async function settle(tab: Tab, deadline: Deadline, hasActed: boolean): P
   for (let round = 0; round < MAX_ROUNDS; round += 1) {
     await tab.navigated(deadline, limit - performance.now(), OBSERVATION_RESERVE_MS);
     const state = await documentState(tab, deadline);
-    isComplete = state === 'complete';
+    isComplete = state === 'busy' || state === 'complete';
     if (tab.state !== 'ok' || deadline.isUp(OBSERVATION_RESERVE_MS)) return;
     if (state !== undefined && !tab.isNavigating) break;
   }
@@ -62,9 +63,12 @@ async function documentState(tab: Tab, deadline: Deadline): Promise<DocumentStat
     const request: Parameters<Tab['ask']>[2] = { from, limitMs, expectedMs: SLICE_MS };
     const state = await tab.ask<DocumentState>(deadline, waitForDocument.toString(), request);
     if (state === undefined || state === 'complete') return state;
-    if (from === 'loading' && state === 'interactive') endsAt = performance.now() + LOAD_LIMIT_MS;
+    if (state === 'busy' && tab.busyUrl === tab.url) return 'complete';
+    if (state !== from) endsAt = performance.now() + (state === 'busy' ? BUSY_LIMIT_MS : LOAD_LIMIT_MS);
     from = state;
-    if (performance.now() >= endsAt || deadline.isUp(OBSERVATION_RESERVE_MS)) return state;
+    if (performance.now() < endsAt && !deadline.isUp(OBSERVATION_RESERVE_MS)) continue;
+    if (state === 'busy') tab.busyUrl = tab.url;
+    return state;
   }
 }
 

@@ -27,6 +27,8 @@ export class Tab {
   onGiveUp: (() => void) | undefined;
   /** A document that changes all the time is not waited for again and again. */
   restlessUrl: string | undefined;
+  /** A document that is busy for ever, likewise. */
+  busyUrl: string | undefined;
   /** A document that is replaced all the time is held at once when it is looked at. */
   recurringUrl: string | undefined;
   #dialogs = 0;

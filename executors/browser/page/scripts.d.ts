@@ -24,7 +24,8 @@ export interface MarkReply {
 }
 /** Gives every element its id and says which ones a person would click (V0 §8.2). */
 export declare function markElements({ prefix, clip, maxElements }: MarkRequest): MarkReply;
-export type DocumentState = 'loading' | 'interactive' | 'complete';
+/** `busy`: loaded, and something says of itself that it is not yet what is to be seen (`aria-busy`). */
+export type DocumentState = 'loading' | 'interactive' | 'busy' | 'complete';
 /** Resolves when the document is further than `from`, or after `limitMs`. @returns how far it is */
 export declare function waitForDocument({
   from,

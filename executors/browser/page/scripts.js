@@ -107,15 +107,19 @@ export function markElements({ prefix, clip, maxElements }) {
 }
 /** Resolves when the document is further than `from`, or after `limitMs`. @returns how far it is */
 export function waitForDocument({ from, limitMs }) {
-  const stages = ['loading', 'interactive', 'complete'];
+  const stages = ['loading', 'interactive', 'busy', 'complete'];
+  const state = () => {
+    if (document.readyState !== 'complete') return document.readyState;
+    return document.querySelector('[aria-busy="true"]')?.checkVisibility() === true ? 'busy' : 'complete';
+  };
   return new Promise((resolve) => {
     const end = () => {
       document.removeEventListener('readystatechange', look);
       clearTimeout(timer);
-      resolve(document.readyState);
+      resolve(state());
     };
     const look = () => {
-      if (stages.indexOf(document.readyState) > stages.indexOf(from)) end();
+      if (stages.indexOf(state()) > stages.indexOf(from)) end();
     };
     const timer = setTimeout(end, limitMs);
     document.addEventListener('readystatechange', look);

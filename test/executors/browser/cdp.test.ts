@@ -8,6 +8,7 @@ test('a message is worked on before the next one of the same piece comes', async
   const { transport } = new CdpConnection(new PassThrough(), input);
   const seen: string[] = [];
   const whole = new Promise<void>((resolve) => {
+    // oxlint-disable-next-line unicorn/prefer-add-event-listener -- the driver's interface has no other way
     transport.onmessage = (message) => {
       const { method } = message as { method: string };
       seen.push(`${method} comes`);
