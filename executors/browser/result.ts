@@ -15,13 +15,19 @@ export interface Done {
   readonly error: string;
 }
 
+/** What was made of the picture of a page. */
+export interface Pictures {
+  readonly path: string | undefined;
+  readonly marks: Buffer | undefined;
+}
+
 /** What is to be seen. */
 export function seen(
   session: BrowserSession,
   tab: Tab,
   { action, source, error }: Done,
   view: PageView,
-  screenshotPath: string | undefined,
+  { path: screenshotPath, marks }: Pictures,
 ): Observation {
   const { tabs } = session;
   const notes = session.takeNotes();
@@ -36,7 +42,7 @@ export function seen(
     trigger_by_action: action.action,
     screenshot: dataUrl(view.screenshot) ?? null,
     screenshot_path: screenshotPath ?? null,
-    set_of_marks: dataUrl(view.marks) ?? null,
+    set_of_marks: dataUrl(marks) ?? null,
     error: error !== '',
     open_pages_urls: tabs.all.map(({ url }) => url),
     active_page_index: tabs.all.indexOf(tab),

@@ -3,6 +3,7 @@ import { type BrowserAction, sourceOf } from './browser-action.ts';
 import { DisconnectedError } from './cdp.ts';
 import { DOWNLOAD_LIMIT_MS, LAST_LOOK_MS, OBSERVATION_RESERVE_MS } from './limits.ts';
 import { look } from './look.ts';
+import { tryDrawMarks } from './marks.ts';
 import { performAll, type PerformOptions, settled } from './perform.ts';
 import { type Done, downloaded, seen, unseen } from './result.ts';
 import type { Screenshots } from './screenshots.ts';
@@ -49,6 +50,10 @@ async function told(
 ): Promise<Observation> {
   const view = await look(session, tab, done.action, deadline);
   if (!view && session.isOver) throw new DisconnectedError('The browser has ended.');
-  const path = view?.screenshot && (await options.screenshots.save(view.screenshot));
-  return view ? seen(session, tab, done, view, path) : unseen(session, tab, done, deadline);
+  if (!view) return unseen(session, tab, done, deadline);
+  const { screenshot, properties } = view;
+  const [path, marks] = screenshot
+    ? await Promise.all([options.screenshots.save(screenshot), tryDrawMarks(screenshot, properties)])
+    : [];
+  return seen(session, tab, done, view, { path, marks });
 }
