@@ -55,6 +55,7 @@ beforeAll(async () => {
     '/reloads-later': page('reloads<script>setInterval(() => location.reload(), 5)</script>'),
     '/alerts': page(`alerts<button onclick="setInterval(() => alert('again'), 10)">start</button>`),
     '/alerts-at-once': page(`<script>setInterval(() => alert('again'), 1); for (;;) alert('more')</script>`),
+    '/clings': page('<button>use</button><script>onbeforeunload = () => { for (;;); }</script>'),
     '/huge': page('<script>document.body.innerHTML = "<div><p>text <b>b</b></p></div>".repeat(25000)</script>'),
     '/hostile': page(
       `<button>still</button><script>for (const name of ['querySelectorAll', 'setAttribute', 'getAttribute', 'getBoundingClientRect'])
@@ -347,6 +348,16 @@ test.each([
   const again = await act(server, 'noop(100)', { timeout: 40 });
   expect(again.content).toContain(text);
   expect(again.extras.screenshot).toMatch(/^data:image/);
+});
+
+test('a page that does not come to an end when it is about to be left is given up', async () => {
+  const found = await open(server, site.url('/clings'));
+  // Only who has used a page is asked whether it may be left.
+  await act(server, `click('${found.bid("button 'use'")}')`);
+  const left = await act(server, `goto('${site.url('/good')}')`);
+  expect(left.error).toBe('');
+  expect(left.content).toContain('[The page did not let itself be left: its tab was replaced by a new one]');
+  expect(left.extras.open_pages_urls).toEqual([site.url('/good')]);
 });
 
 test.each(['/alerts', '/alerts-at-once'])('%s: a page that raises dialogs for ever can be left', async (path) => {
