@@ -46,19 +46,20 @@ async function leave(scope: Scope, tab: Tab, address: string): Promise<boolean> 
   ]);
 }
 
-/** Whether the page does not come to the end of what it does before it is left, such as a handler of `beforeunload` or a dialog. */
+/** Whether the page does not come to the end of what it does before it is left, such as a handler of `beforeunload`. */
 async function keepsTalking({ deadline }: Scope, tab: Tab, left: Promise<boolean>): Promise<boolean> {
   const isOver = left.then(
     () => true,
     () => true,
   );
-  if ((await deadline.ifWithin(LAST_WORDS_LIMIT_MS, isOver)) === true) return false;
+  if ((await deadline.ifWithin(LAST_WORDS_LIMIT_MS, isOver)) === true || tab.isNavigating) return false;
   const answer = tab.evaluate('() => 1', {}).then(
     () => true,
     () => true,
   );
   const isAnswered = await deadline.ifWithin(ANSWER_LIMIT_MS, Promise.race([answer, isOver]), OBSERVATION_RESERVE_MS);
-  return isAnswered !== true && !deadline.isUp(OBSERVATION_RESERVE_MS);
+  // A page whose successor is under way need not answer any more.
+  return isAnswered !== true && !tab.isNavigating && !deadline.isUp(OBSERVATION_RESERVE_MS);
 }
 
 async function visit(scope: Scope, tab: Tab, address: string): Promise<void> {
