@@ -2,14 +2,17 @@ import type { ActionContext, ActionResult, Executor, SubsystemHealth } from '../
 import type { SessionInfo } from '../../src/protocol/http.ts';
 import { errorObservation } from '../../src/protocol/observations.ts';
 import type { FileAccess } from '../../src/sandbox/file-access.ts';
-import { type BrowserProcess, LaunchError, missingForLaunch } from './browser-process.ts';
+import type { BrowserAction } from './browser-action.ts';
+import { LaunchError, missingForLaunch } from './browser-process.ts';
 import { downloadsDirectory } from './downloads.ts';
-import { Fleet, type FleetOptions } from './fleet.ts';
+import type { FleetOptions } from './fleet.ts';
 import { ACTION_LIMIT_MS } from './limits.ts';
-import { type BrowserAction, failed, run } from './run.ts';
+import { SessionLimitError, SessionRegistry } from './registry.ts';
+import { failed } from './result.ts';
+import { run } from './run.ts';
 import { Screenshots } from './screenshots.ts';
-import { BrowserSession, type StoredState } from './session.ts';
-import { Deadline, ifWithin, untilAborted } from './within.ts';
+import type { BrowserSession } from './session.ts';
+import { Deadline, untilAborted } from './within.ts';
 
 export interface BrowserOptions extends FleetOptions {
   readonly access: FileAccess;
@@ -22,14 +25,14 @@ export interface BrowserOptions extends FleetOptions {
   readonly onState?: (status: 'up' | 'down' | 'failed', reason: string) => void;
 }
 
+/** Of an action's limit, the rest being for the way back. */
+const ANSWER_SHARE = 0.95;
 const LANE_PREFIX = 'browser:';
 const DEFAULT_SESSION = 'default';
 /** V0's words (V0 §8.1). */
 const UNAVAILABLE = 'Browser functionality is not supported or disabled.';
-const RESTARTED = 'The browser had ended and was started anew: tabs, cookies and what was typed are gone';
 const ENDED = 'Error: The browser ended during the action. The next action starts it anew.';
 const CLOSED = 'Error: the session was closed during the action. The next action opens it anew.';
-const RECYCLED = 'The browser was replaced because of its age or size: cookies are kept, tabs were opened anew';
 
 /** Serves `browse` and `browse_interactive`: one browser context for each session name (V0 §8). */
 export class BrowserExecutor implements Executor<'browse' | 'browse_interactive'> {
@@ -37,19 +40,18 @@ export class BrowserExecutor implements Executor<'browse' | 'browse_interactive'
   readonly name = 'browser';
   readonly actionTypes = ['browse', 'browse_interactive'] as const;
   readonly #options: BrowserOptions;
-  readonly #fleet: Fleet;
+  readonly #registry: SessionRegistry;
   readonly #screenshots: Screenshots;
-  readonly #sessions = new Map<string, BrowserSession>();
-  readonly #opening = new Map<string, Promise<BrowserSession>>();
-  /** Sessions without a browser, each until its next action. */
-  readonly #parked = new Map<string, Parked>();
-  readonly #parking = new Map<string, Promise<void>>();
   #health: SubsystemHealth = { status: 'lazy' };
   #isStopped = false;
 
   constructor(options: BrowserOptions) {
     this.#options = options;
-    this.#fleet = new Fleet(options);
+    this.#registry = new SessionRegistry({
+      ...options,
+      onOpen: (session) => this.#onUp(session),
+      onFail: (error) => this.#onFail(error),
+    });
     this.#screenshots = new Screenshots(options.access, options.workingDir);
   }
 
@@ -70,7 +72,7 @@ export class BrowserExecutor implements Executor<'browse' | 'browse_interactive'
     }
     this.#health = { status: 'starting' };
     // Nothing waits for it: actions that come earlier do.
-    void this.session(DEFAULT_SESSION).catch(() => {});
+    void this.#registry.session(DEFAULT_SESSION).catch(() => {});
   }
 
   /** Whether one could be launched, without launching it. */
@@ -86,7 +88,7 @@ export class BrowserExecutor implements Executor<'browse' | 'browse_interactive'
     const deadline = new Deadline(endsAt, signal);
     let opened = await this.#open(action.args.session, deadline);
     // It may have been parked in this very moment.
-    while (typeof opened !== 'string' && !opened.isOver && this.#sessions.get(opened.name) !== opened)
+    while (typeof opened !== 'string' && !opened.isOver && !this.#registry.has(opened))
       opened = await this.#open(action.args.session, deadline);
     if (typeof opened === 'string') return { observation: errorObservation(opened) };
     const limit = AbortSignal.any([signal, opened.ended]);
@@ -103,7 +105,7 @@ export class BrowserExecutor implements Executor<'browse' | 'browse_interactive'
       opened.emit = undefined;
       opened.isBusy = false;
       opened.lastUsed = new Date();
-      if (!opened.isOver && this.#fleet.isRetired(opened.process)) void this.#park(opened);
+      this.#registry.leave(opened);
     }
   }
 
@@ -112,132 +114,56 @@ export class BrowserExecutor implements Executor<'browse' | 'browse_interactive'
   }
 
   sessions(): SessionInfo[] {
-    const parked = Array.from(this.#parked.values(), ({ name, created, lastUsed }): SessionInfo => ({
-      name,
-      lane: LANE_PREFIX + name,
-      kind: this.name,
-      state: 'idle',
-      cwd: null,
-      pid: null,
-      created: created.toISOString(),
-      last_used: lastUsed.toISOString(),
-    }));
-    const open = Array.from(this.#sessions.values(), (session): SessionInfo => ({
-      name: session.name,
-      lane: LANE_PREFIX + session.name,
-      kind: this.name,
-      state: session.isBusy ? 'running' : 'idle',
-      cwd: null,
-      pid: session.process.pid,
-      created: session.created.toISOString(),
-      last_used: session.lastUsed.toISOString(),
-    }));
-    return [...open, ...parked];
+    const open = this.#registry.open.map((session) =>
+      this.#describe(session, session.isBusy ? 'running' : 'idle', session.process.pid),
+    );
+    return [...open, ...this.#registry.parked.map((session) => this.#describe(session, 'idle', null))];
   }
 
   async closeSession(lane: string): Promise<boolean> {
-    if (!lane.startsWith(LANE_PREFIX)) return false;
-    const name = lane.slice(LANE_PREFIX.length);
-    await this.#parking.get(name);
-    if (this.#parked.delete(name)) return true;
-    const session = this.#sessions.get(name);
-    if (!session) return false;
-    await this.#end(session);
-    return true;
+    return lane.startsWith(LANE_PREFIX) && this.#registry.close(lane.slice(LANE_PREFIX.length));
   }
 
   async stop(): Promise<void> {
     this.#isStopped = true;
-    await this.#fleet.stop();
-    this.#sessions.clear();
-    this.#parked.clear();
+    await this.#registry.stop();
   }
 
-  /** A session that is there, or undefined; for looking at it from outside. */
-  find(name: string): BrowserSession | undefined {
-    const session = this.#sessions.get(name);
-    return session?.isOver === false ? session : undefined;
-  }
-
-  /** The session of a name, opened if it is not there. @throws LaunchError, SessionLimitError */
-  session(name: string): Promise<BrowserSession> {
-    const opening = this.#opening.get(name);
-    if (opening) return opening;
-    const made = this.#provide(name).finally(() => this.#opening.delete(name));
-    this.#opening.set(name, made);
-    return made;
+  /** A session that there is, for looking at it from outside; undefined: there is none. @throws LaunchError */
+  find(name: string): Promise<BrowserSession | undefined> {
+    return this.#registry.find(name);
   }
 
   /** The browser whose DevTools protocol others may use; started if it is not there. */
   async endpoint(): Promise<{ readonly port: number; readonly path: string } | undefined> {
-    return (await this.session(DEFAULT_SESSION)).process.endpoint();
+    return (await this.#registry.session(DEFAULT_SESSION)).process.endpoint();
   }
 
   /** The session, or why there is none. */
   async #open(name: string, deadline: Deadline): Promise<BrowserSession | string> {
     try {
-      return await deadline.within(ACTION_LIMIT_MS, this.session(name));
+      return await deadline.within(ACTION_LIMIT_MS, this.#registry.session(name));
     } catch (error) {
       if (error instanceof SessionLimitError) return error.message;
       return `${UNAVAILABLE} ${error instanceof Error ? error.message : String(error)}`;
     }
   }
 
-  async #provide(name: string): Promise<BrowserSession> {
-    const isNew = ![this.#sessions, this.#parked, this.#parking].some((names) => names.has(name));
-    if (isNew && this.#count() >= this.#options.maxSessions) throw new SessionLimitError(this.#options.maxSessions);
-    await this.#parking.get(name);
-    const known = this.#sessions.get(name);
-    if (known && !known.isOver) await known.process.check();
-    if (known && !known.isOver && !this.#isDue(known.process)) return known;
-    const parked = this.#parked.get(name);
-    if (parked) return this.#unpark(parked);
-    if (!known) return this.#create(name);
-    if (known.isOver) {
-      await this.#end(known);
-      const session = await this.#create(name);
-      session.note(RESTARTED);
-      return session;
-    }
-    const others = [...this.#sessions.values()].filter(
-      (other) => other.process === known.process && !other.isBusy && !this.#opening.has(other.name),
-    );
-    await Promise.all([known, ...others].map((session) => this.#park(session)));
-    const moved = this.#parked.get(name);
-    return moved ? this.#unpark(moved) : this.#create(name);
-  }
-
-  /** Sessions that there are or are about to be. */
-  #count(): number {
-    const names = new Set<string>();
-    for (const known of [this.#sessions, this.#opening, this.#parked, this.#parking])
-      for (const name of known.keys()) names.add(name);
-    return names.size;
-  }
-
-  /** Whether its sessions have to go to another one. */
-  #isDue(process: BrowserProcess): boolean {
-    return this.#fleet.isRetired(process) || (this.#fleet.isWorn(process) && this.#fleet.retire(process));
-  }
-
-  async #create(name: string, state?: StoredState): Promise<BrowserSession> {
-    try {
-      const process = await this.#fleet.acquire();
-      try {
-        const session = await BrowserSession.open(name, process, this.#options, state);
-        this.#sessions.set(name, session);
-        this.#onUp(session);
-        return session;
-      } catch (error) {
-        await this.#fleet.release(process);
-        throw error;
-      }
-    } catch (error) {
-      const reason = error instanceof Error ? error.message : String(error);
-      if (error instanceof LaunchError) this.#health = { status: 'failed', reason };
-      this.#options.onState?.('failed', reason);
-      throw error;
-    }
+  #describe(
+    { name, created, lastUsed }: Pick<BrowserSession, 'name' | 'created' | 'lastUsed'>,
+    state: SessionInfo['state'],
+    pid: number | null,
+  ): SessionInfo {
+    return {
+      name,
+      lane: LANE_PREFIX + name,
+      kind: this.name,
+      state,
+      cwd: null,
+      pid,
+      created: created.toISOString(),
+      last_used: lastUsed.toISOString(),
+    };
   }
 
   #onUp({ process }: BrowserSession): void {
@@ -245,71 +171,15 @@ export class BrowserExecutor implements Executor<'browse' | 'browse_interactive'
     this.#health = { status: 'ready' };
     if (!wasUp) this.#options.onState?.('up', `pid ${process.pid}`);
     process.onEnd(() => {
-      if (this.#isStopped || this.#fleet.processes.length > 0 || this.#health.status !== 'ready') return;
+      if (this.#isStopped || this.#registry.hasBrowser || this.#health.status !== 'ready') return;
       this.#health = { status: 'lazy', reason: 'The browser has ended; the next action starts it anew.' };
       this.#options.onState?.('down', `pid ${process.pid}`);
     });
   }
 
-  /** Keeps cookies and the addresses of the tabs, and gives the browser back, which ends with its last session. */
-  #park(session: BrowserSession): Promise<void> {
-    const { name } = session;
-    const known = this.#parking.get(name);
-    if (known || this.#sessions.get(name) !== session) return known ?? Promise.resolve();
-    this.#sessions.delete(name);
-    const parking = this.#store(session).finally(() => this.#parking.delete(name));
-    this.#parking.set(name, parking);
-    return parking;
-  }
-
-  async #store(session: BrowserSession): Promise<void> {
-    const { name, created, lastUsed, tabs } = session;
-    const [urls, active] = [tabs.all.map(({ url }) => url), tabs.activeIndex];
-    const state = await ifWithin(STATE_LIMIT_MS, session.storedState());
-    if (!this.#isStopped) this.#parked.set(name, { name, created, lastUsed, state, urls, active });
-    await session.close();
-    await this.#fleet.release(session.process);
-  }
-
-  /** In another browser, with what was kept. */
-  async #unpark({ name, state, urls, active }: Parked): Promise<BrowserSession> {
-    const session = await this.#create(name, state);
-    this.#parked.delete(name);
-    for (const [index, url] of urls.entries()) {
-      const tab = index === 0 ? await session.tabs.current() : await session.tabs.openNew();
-      await ifWithin(STATE_LIMIT_MS, tab.page.goto(url, { waitUntil: 'commit', timeout: STATE_LIMIT_MS }));
-    }
-    if (active > 0) await session.tabs.focus(active);
-    session.note(RECYCLED);
-    return session;
-  }
-
-  async #end(session: BrowserSession): Promise<void> {
-    this.#sessions.delete(session.name);
-    await session.close();
-    await this.#fleet.release(session.process);
-  }
-}
-
-/** What is left of a session whose browser was due for replacement. */
-interface Parked {
-  readonly name: string;
-  readonly created: Date;
-  readonly lastUsed: Date;
-  readonly state: StoredState | undefined;
-  readonly urls: readonly string[];
-  readonly active: number;
-}
-
-/** Of an action's limit, the rest being for the way back. */
-const ANSWER_SHARE = 0.95;
-/** For what moves with a session, each part. */
-const STATE_LIMIT_MS = 5000;
-
-class SessionLimitError extends Error {
-  constructor(limit: number) {
-    super(
-      `There are ${limit} browser sessions already (--max-sessions). Close one with DELETE /sessions/{lane}, or use another session.`,
-    );
+  #onFail(error: unknown): void {
+    const reason = error instanceof Error ? error.message : String(error);
+    if (error instanceof LaunchError) this.#health = { status: 'failed', reason };
+    this.#options.onState?.('failed', reason);
   }
 }

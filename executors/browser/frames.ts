@@ -1,8 +1,9 @@
 import type { CdpConnection } from './cdp.ts';
 import { FRAME_LIMIT_MS, MAX_FRAMES } from './limits.ts';
 import { type Box, type FrameBox, frameBox, type MarkReply, markElements } from './page/scripts.js';
-import { evaluateIn, type Tab, type World, worldOf } from './tab.ts';
+import type { Tab } from './tab.ts';
 import { ifWithin } from './within.ts';
+import { evaluateIn, type World, worldOf } from './world.ts';
 
 /** One frame of a page whose elements have ids. */
 export interface MarkedFrame {

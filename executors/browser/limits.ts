@@ -15,10 +15,14 @@ export const LOOKUP_LIMIT_MS = 8000;
 /** After an action: until the document is parsed, and then until its load event. */
 export const PARSED_LIMIT_MS = 8000;
 export const LOAD_LIMIT_MS = 3000;
+/** For what says that it is busy. */
+export const BUSY_LIMIT_MS = 8000;
 /** After that: until requests have ended and the document no longer changes. */
 export const QUIET_LIMIT_MS = 2500;
 /** For a page to answer at all before its script is taken for one that does not end. */
-export const ANSWER_LIMIT_MS = 3000;
+export const ANSWER_LIMIT_MS = 4000;
+/** For the picture, when everything else of a page is there. */
+export const PICTURE_LIMIT_MS = 5000;
 /** One look at a page, all its parts; a part that is not there by then is left out. */
 export const OBSERVE_LIMIT_MS = 15_000;
 /** A frame that does not answer within this is left out. */
@@ -52,7 +56,7 @@ export const MAX_CONTENT_CHARS = 16 * 1024 * 1024;
 export const MAX_MESSAGE_BYTES = 400 * 1024 * 1024;
 /** Dialogs of a page that is about to be left; one that raises so many is given up with its tab. */
 export const MAX_DIALOGS = 20;
-/** Notes to the agent in one observation, and the length of each. */
+/** Different notes to the agent in one observation, and the length of each. */
 export const MAX_NOTES = 20;
 export const MAX_NOTE_CHARS = 500;
 /** Lines of a page's console for one action; the length of each. */

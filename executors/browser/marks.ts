@@ -16,6 +16,18 @@ const SCALE = 2;
 const LETTER_GAP = 2;
 const PADDING = 3;
 
+/** As `drawMarks`; undefined when it cannot be drawn. */
+export async function tryDrawMarks(
+  png: Buffer,
+  properties: Readonly<Record<string, ElementProperties>>,
+): Promise<Buffer | undefined> {
+  try {
+    return await drawMarks(png, properties);
+  } catch {
+    return undefined;
+  }
+}
+
 /**
  * The picture with a dashed box around every element of the set of marks, and its id on a black tag at the upper left (V0 §8.2).
  * @param png of the viewport, one pixel for each CSS pixel

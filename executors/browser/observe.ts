@@ -1,15 +1,15 @@
 import type { ElementProperties } from '../../src/protocol/observations.ts';
 import { type AxNode, type FrameTree, formatTree, mergeTrees } from './axtree.ts';
 import { type MarkedFrame, type MarkedPage, markPage } from './frames.ts';
-import { ANSWER_LIMIT_MS, FRAME_LIMIT_MS, MAX_CONTENT_CHARS, OBSERVE_LIMIT_MS } from './limits.ts';
-import { drawMarks } from './marks.ts';
+import { ANSWER_LIMIT_MS, FRAME_LIMIT_MS, MAX_CONTENT_CHARS, OBSERVE_LIMIT_MS, PICTURE_LIMIT_MS } from './limits.ts';
 import { readVersion } from './page/scripts.js';
 import { FRAME_MARK, pageText } from './page/text.js';
 import { type DomSnapshot, type PageElements, readElements, SNAPSHOT_REQUEST } from './snapshot.ts';
-import { evaluateIn, type Tab } from './tab.ts';
+import type { Tab } from './tab.ts';
 import { type Deadline, ifWithin } from './within.ts';
+import { evaluateIn } from './world.ts';
 
-/** What to look at, beside ids, properties and pictures. */
+/** What to look at, beside ids, properties and the picture. */
 export interface ObserveRequest {
   readonly hasTree: boolean;
   readonly hasText: boolean;
@@ -24,7 +24,6 @@ export interface PageView {
   readonly properties: Record<string, ElementProperties>;
   readonly focused: string | null;
   readonly screenshot: Buffer | undefined;
-  readonly marks: Buffer | undefined;
   /** Frames that could not be looked into. */
   readonly missingFrames: number;
   /** Whether the page changed while it was looked at. */
@@ -36,28 +35,32 @@ export interface PageView {
  * @throws when the page does not answer, is gone, or navigates meanwhile
  */
 export async function observe(tab: Tab, request: ObserveRequest, deadline: Deadline): Promise<PageView> {
-  const url = tab.url;
-  const picture = deadline.ifWithin(OBSERVE_LIMIT_MS, takeScreenshot(tab));
+  const { url, documents } = tab;
+  const picture = takeScreenshot(tab).catch(() => undefined);
   const page = await deadline.within(OBSERVE_LIMIT_MS, markPage(tab));
-  const [elements, trees, text, screenshot] = await Promise.all([
+  const [main] = page.frames;
+  const [elements, trees, text] = await Promise.all([
     deadline.within(OBSERVE_LIMIT_MS, lookAtElements(tab, page)),
     request.hasTree ? deadline.ifWithin(OBSERVE_LIMIT_MS, readTrees(tab, page)) : undefined,
     request.hasText ? deadline.ifWithin(OBSERVE_LIMIT_MS, readText(tab, page)) : undefined,
-    picture,
   ]);
-  const version = await deadline.ifWithin(ANSWER_LIMIT_MS, tab.evaluate<number>(readVersion.toString(), {}));
+  // The browser never answers for a picture of a page that was replaced.
+  const replaced = tab.replaced(documents, deadline, PICTURE_LIMIT_MS).then(() => undefined);
+  const screenshot = await Promise.race([picture, replaced]);
+  const version =
+    main && (await deadline.ifWithin(ANSWER_LIMIT_MS, evaluateIn(tab.cdp, main.world, readVersion.toString(), {})));
+  if (tab.documents !== documents) throw new Error('The page was replaced by another one.');
   const nodes = trees && mergeTrees(trees, elements);
   return {
-    url: page.frames[0]?.reply.url ?? url,
+    url: main?.reply.url ?? url,
     tree: nodes && formatTree(nodes, elements),
     nodes,
     text,
     properties: elements.properties,
     focused: focusedBid(page.frames),
     screenshot,
-    marks: screenshot && (await tryDraw(screenshot, elements.properties)),
     missingFrames: page.missing,
-    hasChanged: version !== page.frames[0]?.reply.version || tab.isNavigating,
+    hasChanged: version !== main?.reply.version || tab.isNavigating,
   };
 }
 
@@ -70,14 +73,6 @@ export async function takeScreenshot(tab: Tab, isWholePage = false): Promise<Buf
     sessionId,
   );
   return Buffer.from(data, 'base64');
-}
-
-async function tryDraw(png: Buffer, properties: Record<string, ElementProperties>): Promise<Buffer | undefined> {
-  try {
-    return await drawMarks(png, properties);
-  } catch {
-    return undefined;
-  }
 }
 
 async function lookAtElements({ cdp }: Tab, { frames }: MarkedPage): Promise<PageElements> {

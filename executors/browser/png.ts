@@ -66,22 +66,22 @@ function unfilterLine(filter: number, line: Buffer, above: Buffer, out: Buffer, 
       line.copy(out);
       return;
     case 1:
-      for (let x = 0; x < length; x += 1) out[x] = (line[x] ?? 0) + (x < step ? 0 : (out[x - step] ?? 0));
+      line.copy(out, 0, 0, step);
+      for (let x = step; x < length; x += 1) out[x] = (line[x] as number) + (out[x - step] as number);
       return;
     case 2:
-      for (let x = 0; x < length; x += 1) out[x] = (line[x] ?? 0) + (above[x] ?? 0);
+      for (let x = 0; x < length; x += 1) out[x] = (line[x] as number) + (above[x] as number);
       return;
     case 3:
-      for (let x = 0; x < length; x += 1) {
-        const left = x < step ? 0 : (out[x - step] ?? 0);
-        out[x] = (line[x] ?? 0) + ((left + (above[x] ?? 0)) >> 1);
-      }
+      for (let x = 0; x < step; x += 1) out[x] = (line[x] as number) + ((above[x] as number) >> 1);
+      for (let x = step; x < length; x += 1)
+        out[x] = (line[x] as number) + (((out[x - step] as number) + (above[x] as number)) >> 1);
       return;
     case 4:
-      for (let x = 0; x < length; x += 1) {
-        const left = x < step ? 0 : (out[x - step] ?? 0);
-        const corner = x < step ? 0 : (above[x - step] ?? 0);
-        out[x] = (line[x] ?? 0) + nearest(left, above[x] ?? 0, corner);
+      for (let x = 0; x < step; x += 1) out[x] = (line[x] as number) + (above[x] as number);
+      for (let x = step; x < length; x += 1) {
+        const corner = above[x - step] as number;
+        out[x] = (line[x] as number) + nearest(out[x - step] as number, above[x] as number, corner);
       }
       return;
     default:

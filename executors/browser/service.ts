@@ -24,13 +24,13 @@ export class BrowserService {
 
   /** The active page as a PNG. @param isWholePage beyond the viewport too @throws AppError */
   async screenshot(name: string, isWholePage: boolean): Promise<Buffer> {
-    const tab = activeTab(this.#find(name));
+    const tab = activeTab(await this.#find(name));
     return answered(within(OBSERVE_LIMIT_MS, takeScreenshot(tab, isWholePage)));
   }
 
   /** The accessibility tree of the active page as agents read it. @throws AppError */
   async snapshot(name: string): Promise<string> {
-    const tab = activeTab(this.#find(name));
+    const tab = activeTab(await this.#find(name));
     const deadline = new Deadline(performance.now() + OBSERVE_LIMIT_MS, new AbortController().signal);
     const { url, tree } = await answered(observe(tab, { hasTree: true, hasText: false }, deadline));
     if (tree === undefined) throw new AppError('BROWSER_NOT_ANSWERING');
@@ -39,7 +39,7 @@ export class BrowserService {
 
   /** @throws AppError */
   async tabs(name: string): Promise<TabInfo[]> {
-    const { tabs } = this.#find(name);
+    const { tabs } = await this.#find(name);
     const { active } = tabs;
     return Promise.all(
       tabs.all.map(async (tab, index) => ({
@@ -53,16 +53,14 @@ export class BrowserService {
 
   /** Where the browser serves its DevTools protocol on loopback; it is started if it is not there. @throws AppError */
   async endpoint(): Promise<{ readonly port: number; readonly path: string }> {
-    const endpoint = await this.executor.endpoint().catch((error: unknown) => {
-      throw new AppError('BROWSER_NOT_ANSWERING', error instanceof Error ? error.message : undefined, { cause: error });
-    });
+    const endpoint = await this.executor.endpoint().catch(unavailable);
     if (!endpoint)
       throw new AppError('BROWSER_NOT_ANSWERING', 'The browser has no DevTools endpoint: start with --expose-cdp.');
     return endpoint;
   }
 
-  #find(name: string): BrowserSession {
-    const session = this.executor.find(name);
+  async #find(name: string): Promise<BrowserSession> {
+    const session = await this.executor.find(name).catch(unavailable);
     if (!session)
       throw new AppError(
         'SESSION_NOT_FOUND',
@@ -73,6 +71,10 @@ export class BrowserService {
 }
 
 const TITLE_LIMIT_MS = 1000;
+
+function unavailable(error: unknown): never {
+  throw new AppError('BROWSER_NOT_ANSWERING', error instanceof Error ? error.message : undefined, { cause: error });
+}
 
 function activeTab({ tabs }: BrowserSession): Tab {
   if (!tabs.active) throw new AppError('BROWSER_NOT_ANSWERING', 'The session has no open tab at this moment.');

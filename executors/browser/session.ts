@@ -39,7 +39,8 @@ export class BrowserSession {
   isBusy = false;
   readonly #context: BrowserContext;
   #tabs: Tabs | undefined;
-  #notes: string[] = [];
+  /** Each with how often it came. */
+  readonly #notes = new Map<string, number>();
   #lines = 0;
   #emit: ((text: string) => void) | undefined;
   #isClosed = false;
@@ -100,12 +101,14 @@ export class BrowserSession {
 
   /** Tells the agent something with the next observation. */
   note(text: string): void {
-    if (this.#notes.length < MAX_NOTES) this.#notes.push(oneLine(text, MAX_NOTE_CHARS));
+    const line = oneLine(text, MAX_NOTE_CHARS);
+    const count = this.#notes.get(line) ?? 0;
+    if (count > 0 || this.#notes.size < MAX_NOTES) this.#notes.set(line, count + 1);
   }
 
   takeNotes(): string[] {
-    const notes = this.#notes;
-    this.#notes = [];
+    const notes = Array.from(this.#notes, ([line, count]) => (count > 1 ? `${line} (${count} times)` : line));
+    this.#notes.clear();
     return notes;
   }
 
@@ -130,12 +133,13 @@ export class BrowserSession {
       onOpen: (tab) => this.#watch(tab),
       note: (text) => this.note(text),
     });
-    await this.downloads.start(cdp, await (await this.tabs.current()).browserContextId());
+    await this.downloads.start(cdp, (await (await this.tabs.current()).session()).browserContextId);
   }
 
   #watch(tab: Tab): void {
     const { page } = tab;
     tab.onInterrupt = () => this.note('A script of the page ran without end: it was stopped');
+    tab.onGiveUp = () => this.note('The page raised dialogs without end: its tab is blank now');
     page.on('dialog', (dialog) => {
       tab.countDialog();
       void this.#answer(dialog);

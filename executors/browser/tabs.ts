@@ -41,7 +41,7 @@ export class Tabs {
   static async open(options: TabsOptions): Promise<Tabs> {
     const tabs = new Tabs(options);
     const first = await tabs.openNew();
-    tabs.#contextId = await first.browserContextId();
+    tabs.#contextId = (await first.session()).browserContextId;
     return tabs;
   }
 

@@ -29,7 +29,7 @@ export function imagePage(name: string, type: string, bytes: Buffer): string {
 export function pdfPage(name: string, bytes: Buffer): string {
   return page(
     name,
-    `<div id="viewer-container"></div>
+    `<div id="viewer-container" aria-busy="true"></div>
 <script id="document" type="text/plain">${bytes.toString('base64')}</script>
 <script type="module">
 import { getDocument, GlobalWorkerOptions } from '/pdfjs/legacy/build/pdf.min.mjs';
@@ -53,10 +53,13 @@ try {
     canvas.height = viewport.height;
     container.append(canvas);
     await page.render({ canvasContext: canvas.getContext('2d'), canvas, viewport }).promise;
+    // The first page is what there is to see.
+    container.removeAttribute('aria-busy');
   }
 } catch (error) {
   container.textContent = 'The PDF cannot be shown: ' + error.message;
 }
+container.removeAttribute('aria-busy');
 </script>`,
   );
 }

@@ -1,8 +1,17 @@
 import { toAddress } from '../address.ts';
 import type { CallArgs } from '../calls.ts';
-import { DOWNLOAD_BEGIN_LIMIT_MS, MAX_DIALOGS, NAVIGATION_LIMIT_MS, OBSERVATION_RESERVE_MS } from '../limits.ts';
+import {
+  ANSWER_LIMIT_MS,
+  DOWNLOAD_BEGIN_LIMIT_MS,
+  MAX_DIALOGS,
+  NAVIGATION_LIMIT_MS,
+  OBSERVATION_RESERVE_MS,
+} from '../limits.ts';
 import type { Scope } from '../scope.ts';
 import type { Tab } from '../tab.ts';
+
+/** For what a page does when it is about to be left. */
+const LAST_WORDS_LIMIT_MS = 1000;
 
 const IS_INTERRUPTED = /is interrupted by another navigation/;
 
@@ -12,7 +21,7 @@ const IS_NO_PAGE = /Download is starting|net::ERR_ABORTED/;
 export async function goto(scope: Scope, { url }: CallArgs<'goto'>): Promise<void> {
   const address = toAddress(url);
   const tab = (await isUsable(scope)) ? scope.tab : await scope.tabs.replace(scope.tab);
-  if (!tab.isRaising(MAX_DIALOGS) && (await leave(scope, tab, address))) return;
+  if (!tab.isRaising && (await leave(scope, tab, address))) return;
   scope.note('The page did not let itself be left: its tab was replaced by a new one');
   await visit(scope, await scope.tabs.replace(tab), address);
 }
@@ -29,7 +38,28 @@ async function leave(scope: Scope, tab: Tab, address: string): Promise<boolean> 
     },
   );
   left.catch(() => {});
-  return Promise.race([left, isHeld.then((held) => (held ? false : left))]);
+  const isStuck = keepsTalking(scope, tab, left);
+  return Promise.race([
+    left,
+    isHeld.then((held) => (held ? false : left)),
+    isStuck.then((stuck) => (stuck ? false : left)),
+  ]);
+}
+
+/** Whether the page does not come to the end of what it does before it is left, such as a handler of `beforeunload`. */
+async function keepsTalking({ deadline }: Scope, tab: Tab, left: Promise<boolean>): Promise<boolean> {
+  const isOver = left.then(
+    () => true,
+    () => true,
+  );
+  if ((await deadline.ifWithin(LAST_WORDS_LIMIT_MS, isOver)) === true || tab.isNavigating) return false;
+  const answer = tab.evaluate('() => 1', {}).then(
+    () => true,
+    () => true,
+  );
+  const isAnswered = await deadline.ifWithin(ANSWER_LIMIT_MS, Promise.race([answer, isOver]), OBSERVATION_RESERVE_MS);
+  // A page whose successor is under way need not answer any more.
+  return isAnswered !== true && !tab.isNavigating && !deadline.isUp(OBSERVATION_RESERVE_MS);
 }
 
 async function visit(scope: Scope, tab: Tab, address: string): Promise<void> {

@@ -24,14 +24,16 @@ export interface MarkReply {
 }
 /** Gives every element its id and says which ones a person would click (V0 §8.2). */
 export declare function markElements({ prefix, clip, maxElements }: MarkRequest): MarkReply;
-/** Resolves when the document is parsed, then loaded, each within its limit. @returns how far it is */
+/** `busy`: loaded, and something says of itself that it is not yet what is to be seen (`aria-busy`). */
+export type DocumentState = 'loading' | 'interactive' | 'busy' | 'complete';
+/** Resolves when the document is further than `from`, or after `limitMs`. @returns how far it is */
 export declare function waitForDocument({
-  parsedLimitMs,
-  loadedLimitMs,
+  from,
+  limitMs,
 }: {
-  readonly parsedLimitMs: number;
-  readonly loadedLimitMs: number;
-}): Promise<'loading' | 'interactive' | 'complete'>;
+  readonly from: DocumentState;
+  readonly limitMs: number;
+}): Promise<DocumentState>;
 /** How often the document has changed. */
 export declare function readVersion(): number;
 /** Resolves when the document has not changed for `quietMs`, or after `limitMs`. @returns whether it was quiet */

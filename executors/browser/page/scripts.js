@@ -105,22 +105,26 @@ export function markElements({ prefix, clip, maxElements }) {
     isCut: elements.length >= maxElements,
   };
 }
-/** Resolves when the document is parsed, then loaded, each within its limit. @returns how far it is */
-export async function waitForDocument({ parsedLimitMs, loadedLimitMs }) {
-  const until = (isReached, limitMs) =>
-    new Promise((resolve) => {
-      const look = () => {
-        if (!isReached()) return;
-        document.removeEventListener('readystatechange', look);
-        resolve();
-      };
-      document.addEventListener('readystatechange', look);
-      setTimeout(resolve, limitMs);
-      look();
-    });
-  await until(() => document.readyState !== 'loading', parsedLimitMs);
-  if (document.readyState !== 'loading') await until(() => document.readyState === 'complete', loadedLimitMs);
-  return document.readyState;
+/** Resolves when the document is further than `from`, or after `limitMs`. @returns how far it is */
+export function waitForDocument({ from, limitMs }) {
+  const stages = ['loading', 'interactive', 'busy', 'complete'];
+  const state = () => {
+    if (document.readyState !== 'complete') return document.readyState;
+    return document.querySelector('[aria-busy="true"]')?.checkVisibility() === true ? 'busy' : 'complete';
+  };
+  return new Promise((resolve) => {
+    const end = () => {
+      document.removeEventListener('readystatechange', look);
+      clearTimeout(timer);
+      resolve(state());
+    };
+    const look = () => {
+      if (stages.indexOf(state()) > stages.indexOf(from)) end();
+    };
+    const timer = setTimeout(end, limitMs);
+    document.addEventListener('readystatechange', look);
+    look();
+  });
 }
 /** How often the document has changed. */
 export function readVersion() {

@@ -7,7 +7,7 @@ import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest';
 import { ended, eventsOf, outputOf, post } from '../../support/actions.ts';
-import { act, browse, needsChromium, open, Site } from '../../support/browser.ts';
+import { act, browse, needsChromium, open, type Seen, Site } from '../../support/browser.ts';
 import { childrenOf } from '../../support/processes.ts';
 import { TestServer } from '../../support/server.ts';
 import { until } from '../../support/wait.ts';
@@ -16,6 +16,9 @@ const page = (body: string): string => `<!DOCTYPE html><title>T</title><body>${b
 
 let server: TestServer;
 let site: Site;
+/** Takes as long as a navigation may: it runs beside everything else, in a browser of its own. */
+let patient: TestServer;
+let hanging: Promise<Seen>;
 
 beforeAll(async () => {
   server = await TestServer.start([], { MY_API_TOKEN: 'sekret-value-4711' });
@@ -52,6 +55,7 @@ beforeAll(async () => {
     '/reloads-later': page('reloads<script>setInterval(() => location.reload(), 5)</script>'),
     '/alerts': page(`alerts<button onclick="setInterval(() => alert('again'), 10)">start</button>`),
     '/alerts-at-once': page(`<script>setInterval(() => alert('again'), 1); for (;;) alert('more')</script>`),
+    '/clings': page('<button>use</button><script>onbeforeunload = () => { for (;;); }</script>'),
     '/huge': page('<script>document.body.innerHTML = "<div><p>text <b>b</b></p></div>".repeat(25000)</script>'),
     '/hostile': page(
       `<button>still</button><script>for (const name of ['querySelectorAll', 'setAttribute', 'getAttribute', 'getBoundingClientRect'])
@@ -63,7 +67,12 @@ beforeAll(async () => {
     ),
   });
 });
+beforeAll(async () => {
+  patient = await TestServer.start();
+  hanging = act(patient, `goto('${site.url('/good')}') goto('${site.url('/hang')}')`, { timeout: 110 });
+});
 afterAll(async () => {
+  await patient[Symbol.asyncDispose]();
   await server[Symbol.asyncDispose]();
   await site[Symbol.asyncDispose]();
 });
@@ -209,7 +218,12 @@ test('a script without end', async () => {
   expect(observation).toBe('browse');
   expect(content).toContain('spins');
   expect(content).toContain('A script of the page ran without end: it was stopped');
-  expect((await act(server, `goto('${site.url('/spin-at-once')}')`)).observation).toBe('browse');
+  const atOnce = await act(server, `goto('${site.url('/spin-at-once')}')`);
+  expect(atOnce.error).toBe('');
+  expect(atOnce.content).toContain('spins');
+  const short = await act(server, `goto('${site.url('/spin')}')`, { timeout: 6 });
+  expect(short.error).toBe('');
+  expect(short.content).toContain('spins');
 });
 
 test('a document that changes all the time is answered', async () => {
@@ -331,12 +345,25 @@ test.each([
   const { content, error } = await act(server, `goto('${site.url(path)}')`, { timeout: 40 });
   expect(error).toBe('');
   expect(content).toContain(text);
-  expect((await act(server, 'noop(100)', { timeout: 40 })).content).toContain(text);
+  const again = await act(server, 'noop(100)', { timeout: 40 });
+  expect(again.content).toContain(text);
+  expect(again.extras.screenshot).toMatch(/^data:image/);
+});
+
+test('a page that does not come to an end when it is about to be left is given up', async () => {
+  const found = await open(server, site.url('/clings'));
+  // Only who has used a page is asked whether it may be left.
+  await act(server, `click('${found.bid("button 'use'")}')`);
+  const left = await act(server, `goto('${site.url('/good')}')`);
+  expect(left.error).toBe('');
+  expect(left.content).toContain('[The page did not let itself be left: its tab was replaced by a new one]');
+  expect(left.extras.open_pages_urls).toEqual([site.url('/good')]);
 });
 
 test.each(['/alerts', '/alerts-at-once'])('%s: a page that raises dialogs for ever can be left', async (path) => {
   const found = await act(server, `goto('${site.url(path)}')`, { timeout: 40 });
   if (path === '/alerts') await act(server, `click('${found.bid('start')}')`, { timeout: 40 });
+  else expect(found.content).toContain('[The page raised dialogs without end: its tab is blank now]');
   const left = await act(server, `goto('${site.url('/good')}')`, { timeout: 20 });
   expect(left.error).toBe('');
   expect(left.content).toContain('good page');
@@ -344,8 +371,7 @@ test.each(['/alerts', '/alerts-at-once'])('%s: a page that raises dialogs for ev
 });
 
 test('a page that never answers and an action without a limit: what was there can be used', async () => {
-  await open(server, site.url('/good'));
-  const { error, content } = await act(server, `goto('${site.url('/hang')}')`, { timeout: 110 });
+  const { error, content } = await hanging;
   expect(error).toContain('TimeoutError: page.goto');
   expect(content).toContain('good page');
 }, 60_000);

@@ -1,8 +1,10 @@
 /** Sessions, the browsers they are in, and that nothing of them is left. */
-import { readFileSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { chmodSync, readFileSync } from 'node:fs';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { findAccount } from '../../../src/sandbox/account.ts';
-import { act, browse, needsChromium } from '../../support/browser.ts';
+import { act, browse, needsChromium, open, Site } from '../../support/browser.ts';
+import { Build, Daemon } from '../../support/built-server.ts';
 import { childrenOf, processesWith } from '../../support/processes.ts';
 import { TestServer } from '../../support/server.ts';
 import { until } from '../../support/wait.ts';
@@ -18,6 +20,10 @@ interface Session {
 async function sessionsOf(server: TestServer): Promise<Session[]> {
   const { json } = await server.request('GET', '/sessions');
   return (json.sessions as Session[]).filter(({ kind }) => kind === 'browser');
+}
+
+function commandOf(pid: number): string {
+  return readFileSync(`/proc/${pid}/cmdline`, 'latin1').replaceAll('\0', ' ');
 }
 
 async function openAll(server: TestServer, ...names: readonly string[]): Promise<void> {
@@ -73,6 +79,49 @@ test('a browser that is too old is replaced: cookies and tabs move', async () =>
   expect(() => process.kill(before?.pid ?? 0, 0)).toThrow('ESRCH');
 });
 
+test.each([
+  ['shared', '--browser-max-age', '1'],
+  ['process', '--browser-max-age', '1'],
+  ['process', '--browser-max-memory', '1'],
+  ['pool', '--browser-max-memory', '1'],
+])('%s, %s: what is replaced ends, and its session goes on', async (mode, flag, limit) => {
+  await using site = await Site.start({
+    '/in': (_request, response) => response.writeHead(302, { location: '/', 'set-cookie': 'who=ada' }).end(),
+    '/': ({ headers }, response) => response.end(`cookie ${headers.cookie ?? 'none'}`),
+  });
+  await using server = await TestServer.start(['--browser-mode', mode, flag, limit]);
+  await open(server, site.url('/in'));
+  const [before] = await sessionsOf(server);
+  let found = await act(server, 'noop(0)');
+  await until('a new browser', async () => {
+    if ((await sessionsOf(server))[0]?.pid !== before?.pid) return true;
+    found = await act(server, 'noop(100)');
+    return false;
+  });
+  expect(found.content).toContain('[The browser was replaced because of its age or size');
+  expect(found.content).toContain('cookie who=ada');
+  expect(() => process.kill(before?.pid ?? 0, 0)).toThrow('ESRCH');
+});
+
+test('a session whose browser was replaced can be looked at before its next action', async () => {
+  await using server = await TestServer.start(['--browser-max-memory', '1']);
+  await openAll(server, 'a', 'busy');
+  const park = async (): Promise<void> => {
+    await openAll(server, 'busy');
+    const find = (await sessionsOf(server)).find(({ lane }) => lane === 'browser:a');
+    expect(find).toMatchObject({ pid: null });
+  };
+  await park();
+  const tabs = await server.request('GET', '/browser/tabs?session=a');
+  expect([tabs.status, tabs.json]).toEqual([200, { tabs: [{ index: 0, url: PAGE, title: '', active: true }] }]);
+  await park();
+  const snapshot = await server.request('GET', '/browser/snapshot?session=a');
+  expect([snapshot.status, snapshot.json]).toEqual([200, expect.stringContaining('hello')]);
+  await park();
+  const screenshot = await server.request('GET', '/browser/screenshot?session=a');
+  expect([screenshot.status, screenshot.headers.get('content-type')]).toEqual([200, 'image/png']);
+});
+
 test('shared: browsers that are too large do not pile up, whatever sessions stand idle', async () => {
   await using server = await TestServer.start(['--browser-max-memory', '1']);
   const mains = (): number[] => {
@@ -109,9 +158,7 @@ test('nothing is left of a browser: not after the server, nor after its parent p
   const server = await TestServer.start();
   await openAll(server, 'a');
   const [session] = await sessionsOf(server);
-  const profile = /--user-data-dir=(\S+)/.exec(
-    readFileSync(`/proc/${session?.pid}/cmdline`, 'latin1').replaceAll('\0', ' '),
-  )?.[1];
+  const profile = /--user-data-dir=(\S+)/.exec(commandOf(session?.pid ?? 0))?.[1];
   expect(profile).toMatch(/actiond-\d+-\d+-\w+\/browser-/);
   expect(processesWith(profile ?? '').length).toBeGreaterThan(2);
   process.kill(session?.pid ?? 0, 'SIGKILL');
@@ -121,6 +168,47 @@ test('nothing is left of a browser: not after the server, nor after its parent p
   expect(processesWith(runtime).length).toBeGreaterThan(2);
   await server[Symbol.asyncDispose]();
   expect(processesWith(runtime)).toEqual([]);
+});
+
+test('nothing is left of a browser when the server is killed', async () => {
+  using build = new Build();
+  const args = ['0', '--working-dir', build.directory('work'), '--state-dir', build.directory('state')];
+  using daemon = new Daemon(build, args);
+  const reply = await fetch(`${await daemon.url()}/execute_action`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ action: { action: 'browse', args: { url: PAGE } } }),
+  });
+  expect(await reply.text()).toContain('hello');
+  const browsers = processesWith('--user-data-dir=');
+  const browser = childrenOf(daemon.pid).find((pid) => browsers.includes(pid)) ?? 0;
+  const [, profile = ''] = /--user-data-dir=(\S+)/.exec(commandOf(browser)) ?? [];
+  expect(processesWith(profile).length).toBeGreaterThan(2);
+  // In the middle of its work, too.
+  const spinning = fetch(`${await daemon.url()}/execute_action`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ action: { action: 'browse', args: { url: 'data:text/html,<script>for(;;);</script>' } } }),
+  }).catch(() => {});
+  await until('the page', async () => {
+    const tabs = await fetch(`${await daemon.url()}/browser/tabs`);
+    return (await tabs.text()).includes('for(;;)');
+  });
+  daemon.signal('SIGKILL');
+  await Promise.all([daemon.exited, spinning]);
+  await until('the browser is gone', () => processesWith(profile).length === 0);
+});
+
+test('without a graphics card pages can draw', async () => {
+  await using server = await TestServer.start();
+  const script = `const gl = c.getContext('webgl');
+    const info = gl && gl.getExtension('WEBGL_debug_renderer_info');
+    o.textContent = gl ? 'drawn by ' + gl.getParameter(info.UNMASKED_RENDERER_WEBGL) : 'nothing to draw with'`;
+  await using site = await Site.start({ '/': `<canvas id=c></canvas><p id=o></p><script>${script}</script>` });
+  const { content } = await browse(server, site.url());
+  expect(content).toMatch(/drawn by .*SwiftShader/);
+  const [session] = await sessionsOf(server);
+  expect(commandOf(session?.pid ?? 0)).toContain(' --disable-gpu ');
 });
 
 test('started with the server when that is asked for', async () => {
@@ -143,6 +231,11 @@ test('a browser that is not there is an answer, and holds up nothing', async () 
 
 const account = findAccount('nobody');
 
+/** Whether programs of an account may make namespaces, of which Chromium's sandbox is built. */
+function hasUserNamespaces(uid: number): boolean {
+  return spawnSync('unshare', ['--user', 'true'], { uid, gid: uid }).status === 0;
+}
+
 describe.skipIf(process.getuid?.() !== 0 || !account)('as root for another account', () => {
   test('the browser runs as the account, and so do its files', async () => {
     await using server = await TestServer.start(['--username', 'nobody']);
@@ -161,10 +254,28 @@ describe.skipIf(process.getuid?.() !== 0 || !account)('as root for another accou
     expect(statSync(saved.extras.file_path).uid).toBe(account?.uid);
   });
 
+  test('it has its own sandbox, and does without where there is none', async () => {
+    const startWith = async (...flags: readonly string[]): Promise<[command: string, content: string]> => {
+      await using server = await TestServer.start(['--username', 'nobody', ...flags]);
+      for (const path of [server.workingDir, `${server.workingDir}/..`]) chmodSync(path, 0o755);
+      const { content } = await browse(server, PAGE);
+      expect(content).toContain('hello');
+      const [session] = await sessionsOf(server);
+      return [commandOf(session?.pid ?? 0), content];
+    };
+    const none = ['--browser-arg=--disable-namespace-sandbox', '--browser-arg=--disable-setuid-sandbox'];
+    const [command, content] = await startWith(...none);
+    expect(command).toContain(' --no-sandbox ');
+    expect(content).toContain('hello');
+    const [usual] = await startWith();
+    // Whether the kernel allows it is the machine's affair; where it does, it is used.
+    expect(usual.includes(' --no-sandbox ')).toBe(!hasUserNamespaces(account?.uid ?? 0));
+  });
+
   test('files to upload are looked for with the rights of the account', async () => {
     await using server = await TestServer.start(['--username', 'nobody']);
     await server.run('true');
-    const { chmodSync, mkdirSync, writeFileSync } = await import('node:fs');
+    const { mkdirSync, writeFileSync } = await import('node:fs');
     for (const path of [server.workingDir, `${server.workingDir}/..`]) chmodSync(path, 0o755);
     const hidden = `${server.workingDir}/hidden`;
     mkdirSync(hidden, { mode: 0o700 });
