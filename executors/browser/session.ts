@@ -142,7 +142,7 @@ export class BrowserSession {
     tab.onGiveUp = () => this.note('The page raised dialogs without end: its tab is blank now');
     page.on('dialog', (dialog) => {
       tab.countDialog();
-      void this.#answer(dialog);
+      void this.#answer(dialog, tab);
     });
     page.on('console', (message) => this.#tell(`[console.${message.type()}] ${message.text()}`));
     page.on('pageerror', (error) => this.#tell(`[page error] ${error.message}`));
@@ -150,12 +150,13 @@ export class BrowserSession {
   }
 
   /** As a person does who wants to go on: yes, with what the page proposes. */
-  async #answer(dialog: Dialog): Promise<void> {
+  async #answer(dialog: Dialog, tab: Tab): Promise<void> {
     const kind = dialog.type();
     const answer = kind === 'prompt' ? `answered with ${JSON.stringify(dialog.defaultValue())}` : 'accepted';
     const text = kind === 'beforeunload' ? '' : ` ${JSON.stringify(dialog.message().slice(0, MAX_NOTE_CHARS))}`;
     this.note(`Dialog: ${kind}${text} was ${answer}`);
-    await dialog.accept(kind === 'prompt' ? dialog.defaultValue() : undefined).catch(() => {});
+    const accepted = dialog.accept(kind === 'prompt' ? dialog.defaultValue() : undefined);
+    await accepted.catch(() => tab.loseDialog(this.ended));
   }
 
   #tell(text: string): void {

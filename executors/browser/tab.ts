@@ -9,6 +9,8 @@ import { evaluateIn, worldOf } from './world.ts';
 const RECENT_MS = 2000;
 /** For a page to answer between its dialogs. */
 const RAISING_LIMIT_MS = 1500;
+/** For a page to show that it goes on without an answer to its dialog. */
+const LOST_DIALOG_MS = 1000;
 
 /** How the page fares. `stuck`: a script of it does not end; `crashed`: the tab cannot be used any more. */
 export type TabState = 'ok' | 'crashed' | 'stuck';
@@ -162,6 +164,14 @@ export class Tab {
     this.#wake();
   }
 
+  /** A dialog that the browser shows, and does not let be answered, as at times when its page is being left: nothing goes on in the tab. */
+  async loseDialog(signal: AbortSignal): Promise<void> {
+    const document = this.documents;
+    const answered = this.evaluate('() => 1', {}).catch(() => undefined);
+    const isAnswering = (await ifWithin(LOST_DIALOG_MS, answered, signal)) === 1;
+    if (!isAnswering && this.documents === document && !this.isGone && !signal.aborted) this.#giveUp();
+  }
+
   /** Whether its document raises dialogs without end, the last one a moment ago. */
   get isRaising(): boolean {
     return this.#documentDialogs >= MAX_DIALOGS && performance.now() - this.#dialogAt < RECENT_MS;
@@ -187,12 +197,8 @@ export class Tab {
 
   /** Whether it helped is shown by the answer to what was asked. */
   async #endScript(asked: Promise<unknown>, deadline: Deadline): Promise<void> {
-    if (this.isRaising) {
-      // Between two dialogs there is no moment in which a script could be ended.
-      this.state = 'crashed';
-      this.onGiveUp?.();
-      return;
-    }
+    // Between two dialogs there is no moment in which a script could be ended.
+    if (this.isRaising) return this.#giveUp();
     const answered = asked.then(
       () => true,
       // The document is another one: it does answer.
@@ -203,6 +209,12 @@ export class Tab {
     if (this.isGone) return;
     this.state = isBack ? 'ok' : 'stuck';
     if (isBack) this.onInterrupt?.();
+  }
+
+  #giveUp(): void {
+    this.state = 'crashed';
+    this.onGiveUp?.();
+    this.#wake();
   }
 
   async #terminate(): Promise<void> {

@@ -41,7 +41,7 @@ async function leave(scope: Scope, tab: Tab, address: string): Promise<boolean> 
   const isStuck = keepsTalking(scope, tab, left);
   return Promise.race([
     left,
-    isHeld.then((held) => (held ? false : left)),
+    isHeld.then((held) => (held || tab.isGone ? false : left)),
     isStuck.then((stuck) => (stuck ? false : left)),
   ]);
 }
