@@ -24,6 +24,7 @@ beforeAll(async () => {
   server = await TestServer.start([], { MY_API_TOKEN: 'sekret-value-4711' });
   site = await Site.start({
     '/good': page('good page'),
+    '/arrives': page(`good page<script>onload = () => console.log('arrived')</script>`),
     '/dialogs': page(
       `<button onclick="alert('hi there'); o.textContent = confirm('sure?') + ' ' + prompt('name?', 'Ada')">ask</button><p id=o></p>
       <script>onbeforeunload = (event) => event.preventDefault()</script>`,
@@ -381,12 +382,12 @@ async function begin(actions: string, session: string): Promise<string> {
     server,
     {
       action: 'browse_interactive',
-      args: { browser_actions: `goto('${site.url('/tells')}') goto('${site.url('/good')}') ${actions}`, session },
+      args: { browser_actions: `goto('${site.url('/arrives')}') ${actions}`, session },
     },
     { prefer: 'respond-async' },
   );
   const id = json.action_id as string;
-  await until('the page', async () => outputOf(await eventsOf(server, id)).includes('page broke'));
+  await until('the page', async () => outputOf(await eventsOf(server, id)).includes('arrived'));
   return id;
 }
 
