@@ -3,6 +3,7 @@ import { BrowserExecutor, type BrowserOptions } from './executor.ts';
 import { OBSERVE_LIMIT_MS } from './limits.ts';
 import { observe, takeScreenshot } from './observe.ts';
 import type { BrowserSession } from './session.ts';
+import { settle } from './settle.ts';
 import type { Tab } from './tab.ts';
 import { Deadline, LimitError, within } from './within.ts';
 
@@ -25,14 +26,14 @@ export class BrowserService {
   /** The active page as a PNG. @param isWholePage beyond the viewport too @throws AppError */
   async screenshot(name: string, isWholePage: boolean): Promise<Buffer> {
     const tab = activeTab(await this.#find(name));
-    return answered(within(OBSERVE_LIMIT_MS, takeScreenshot(tab, isWholePage)));
+    return looked(tab, () => within(OBSERVE_LIMIT_MS, takeScreenshot(tab, isWholePage)));
   }
 
   /** The accessibility tree of the active page as agents read it. @throws AppError */
   async snapshot(name: string): Promise<string> {
     const tab = activeTab(await this.#find(name));
     const deadline = new Deadline(performance.now() + OBSERVE_LIMIT_MS, new AbortController().signal);
-    const { url, tree } = await answered(observe(tab, { hasTree: true, hasText: false }, deadline));
+    const { url, tree } = await looked(tab, () => observe(tab, { hasTree: true, hasText: false }, deadline));
     if (tree === undefined) throw new AppError('BROWSER_NOT_ANSWERING');
     return `[Current URL: ${url}]\n${tree}\n`;
   }
@@ -81,9 +82,15 @@ function activeTab({ tabs }: BrowserSession): Tab {
   return tabs.active;
 }
 
-async function answered<T>(promise: Promise<T>): Promise<T> {
+/** Once more, when the page is being replaced by another one: the browser does not say what was asked of the one before. */
+async function looked<T>(tab: Tab, look: () => Promise<T>): Promise<T> {
+  const deadline = new Deadline(performance.now() + OBSERVE_LIMIT_MS, new AbortController().signal);
+  const replaced = tab.replaced(tab.documents, deadline, OBSERVE_LIMIT_MS);
+  const first = await Promise.race([look().catch(() => undefined), replaced.then(() => undefined)]);
+  if (first !== undefined) return first;
+  await settle(tab, deadline, false);
   try {
-    return await promise;
+    return await look();
   } catch (error) {
     throw new AppError(
       'BROWSER_NOT_ANSWERING',
