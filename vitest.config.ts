@@ -8,8 +8,8 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
     pool: 'forks',
-    // Shells, kernels and browsers do the work; two files at once is what a two-core machine bears.
-    maxWorkers: 2,
+    // Shells, kernels and browsers do the work, and much is waiting: three files at once is what a two-core machine bears.
+    maxWorkers: 3,
     // Real processes on a machine that others use: in CI a second attempt, which the last lines name.
     retry: process.env['CI'] === undefined ? 0 : 1,
     testTimeout: 60_000,

@@ -64,7 +64,7 @@ test('an image', async () => {
 test('a PDF, drawn by a pdf.js that this server has', async () => {
   writeFileSync(join(folder.path, 'a.pdf'), '%PDF-1.4');
   const { html } = await view(join(folder.path, 'a.pdf'));
-  expect(html).toContain('<div id="viewer-container">');
+  expect(html).toContain('<div id="viewer-container"');
   expect(html).not.toMatch(/https?:\/\//);
   for (const [, address = ''] of html.matchAll(/'(\/pdfjs\/legacy[^']+)'/g)) {
     const reply = await fetch(viewer.address + address);

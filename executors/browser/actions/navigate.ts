@@ -21,7 +21,9 @@ const IS_NO_PAGE = /Download is starting|net::ERR_ABORTED/;
 export async function goto(scope: Scope, { url }: CallArgs<'goto'>): Promise<void> {
   const address = toAddress(url);
   const tab = (await isUsable(scope)) ? scope.tab : await scope.tabs.replace(scope.tab);
-  if (!tab.isRaising && (await leave(scope, tab, address))) return;
+  // A reload that its page began before it was left would bring it back.
+  const isComingBack = tab.recurringUrl !== undefined && tab.recurringUrl === tab.url;
+  if (!isComingBack && !tab.isRaising && (await leave(scope, tab, address))) return;
   scope.note('The page did not let itself be left: its tab was replaced by a new one');
   await visit(scope, await scope.tabs.replace(tab), address);
 }
