@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { BareDaemon, buildIntoBareSystem, obstacle } from '../support/one-file.ts';
-import { pdfOf } from '../support/office.ts';
+import { pdfOf, writeDocument } from '../support/office.ts';
 import { until } from '../support/wait.ts';
 
 const why = obstacle();
@@ -29,7 +29,7 @@ describe.skipIf(why !== undefined)(`the one-file executable${why === undefined ?
     expect(events).toHaveLength(3);
   });
 
-  test('has what is loaded late: an archive, the text of a PDF, an OpenAPI document, the files of the viewer', async () => {
+  test('has what is loaded late: an archive, the text of a PDF and of an office file, an OpenAPI document, the files of the viewer', async () => {
     await using daemon = await BareDaemon.start();
     writeFileSync(join(daemon.directory, 'work/a.txt'), 'a');
     const archive = await fetch(`${daemon.url}/download_files?path=/tmp/work`);
@@ -37,6 +37,9 @@ describe.skipIf(why !== undefined)(`the one-file executable${why === undefined ?
     writeFileSync(join(daemon.directory, 'work/a.pdf'), pdfOf(['Some text']));
     const view = await daemon.action('edit', { path: '/tmp/work/a.pdf', command: 'view' });
     expect(view.content).toContain('displayed in Markdown format:\nSome text\n');
+    writeDocument(join(daemon.directory, 'work/a.docx'));
+    const document = await daemon.action('edit', { path: '/tmp/work/a.docx', command: 'view' });
+    expect(document.content).toContain('Some **bold** 日本語.');
     expect((await daemon.json('/openapi.json'))['openapi']).toBe('3.1.0');
     const viewer = await viewerOf(daemon);
     for (const file of ['legacy/build/pdf.min.mjs', 'cmaps/LICENSE'])
