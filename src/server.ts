@@ -62,6 +62,7 @@ import { childEnvironment } from './sandbox/child-env.ts';
 import { probeSandbox, type SandboxFacts, systemFacts } from './sandbox/probe.ts';
 import { createFileAccess, type FileAccess } from './sandbox/file-access.ts';
 import { MemoryGuard } from './sandbox/memory-guard.ts';
+import { endPredecessor, InstanceFile } from './sandbox/predecessor.ts';
 import { ProcessScanner } from './sandbox/process-scanner.ts';
 import { endProcesses, findProcesses, ownOrphans, type ProcessQuery, signalProcess } from './sandbox/processes.ts';
 import { makeRuntimeDir } from './sandbox/runtime-dir.ts';
@@ -89,6 +90,10 @@ const PROBE_DELAY_MS = 5000;
 /** Names every process of this server, wherever it went: one constant entry in the sandbox's environment. */
 const MARK_VARIABLE = 'ACTIOND_INSTANCE';
 
+function eventDirectory({ stateDir }: Config): string {
+  return join(stateDir, 'events');
+}
+
 /** One server: everything it consists of, and its life. */
 export class Server {
   readonly #config: Config;
@@ -97,6 +102,7 @@ export class Server {
   readonly #mark = `${MARK_VARIABLE}=${randomUUID()}`;
   readonly #meter = new ResourceMeter();
   readonly #runtimeDir: string;
+  readonly #instance: InstanceFile;
   /** Of shells and other programs of the sandbox, when it is not our own. */
   readonly #shellAccount: Account | undefined;
   readonly #env: Record<string, string>;
@@ -140,6 +146,7 @@ export class Server {
     this.#log = log;
     this.#events = events;
     this.#runtimeDir = makeRuntimeDir(config.stateDir);
+    this.#instance = new InstanceFile(eventDirectory(config));
     this.#secrets = secrets;
     this.#secrets.add(config.jupyter.token);
     this.#journal = new Journal({
@@ -210,7 +217,7 @@ export class Server {
     const isSwitching = username !== undefined && config.v0.suToUser;
     const account = isSwitching ? await provideAccount({ username, userId }, warn) : ownAccount();
     await naming('--working-dir', config.workingDir, makeDirectory(config.workingDir));
-    const logDir = join(config.stateDir, 'events');
+    const logDir = eventDirectory(config);
     // The log is nobody else's; beside it lie output files that the sandbox's user may open.
     await naming('--state-dir', config.stateDir, makeDirectory(logDir, 0o700));
     const isSwitched = account.uid !== process.getuid?.();
@@ -245,7 +252,9 @@ export class Server {
   async #startParts(): Promise<void> {
     this.#vscode?.start();
     this.#opened = this.#openJournal();
-    await Promise.all([this.#loadPlugins(), this.#startExecutors(), this.#opened]);
+    const before = this.#instance.replace(this.#mark);
+    const ended = before === undefined ? undefined : endPredecessor(before, PROCESS_GRACE_MS);
+    await Promise.all([this.#loadPlugins(), this.#startExecutors(), this.#opened, ended]);
     if (this.#phase !== 'starting') return;
     this.#phase = 'ready';
     await this.#startViewer();
@@ -277,6 +286,7 @@ export class Server {
     await closed;
     clearTimeout(cut);
     this.#metrics.stop();
+    if (left === 0) this.#instance.remove();
     await this.#events.close();
     rmSync(this.#runtimeDir, { recursive: true, force: true });
   }

@@ -295,14 +295,12 @@ export class Session {
       [() => this.#shell?.signalForeground('SIGKILL'), KILL_STEP_MS],
       [() => this.#killShell(command), CANCEL_STEP_MS],
     ];
-    let taken = 0;
     for (const [act, waitMs] of steps) {
       await act();
-      taken += 1;
       if (await settledWithin(command.settled, waitMs)) break;
     }
     await command.settled;
-    if (taken > 1) await this.#shell?.echoed();
+    await this.#shell?.echoed();
     return this.#completed(command, label, isHidden, texts.CANCELLED_NOTE);
   }
 

@@ -442,6 +442,30 @@ describe('several and again', () => {
   });
 });
 
+test('what a killed server left behind, because it ignores hangups, ends when the next one starts', async () => {
+  const directory = newDirectory();
+  const args = ['0', '--state-dir', directory, '--working-dir', directory];
+  using first = new Daemon(build, args);
+  const url = await first.url();
+  const marks = [newMark(), newMark(), newMark()];
+  const [foreground, detached, looping] = marks;
+  void run(url, `nohup sleep ${foreground}`).catch(() => {});
+  await until('the first', () => processesWith(`${foreground}`).length > 0);
+  const more = (command: string) => run(url, command, { session: 'more' });
+  await more(`setsid sleep ${detached} & disown`);
+  void more(`trap '' HUP; while :; do sleep ${looping}; done`).catch(() => {});
+  await until('all', () => marks.every((mark) => processesWith(mark).length > 0));
+  first.signal('SIGKILL');
+  await first.exited;
+  expect(marks.filter((mark) => processesWith(mark).length > 0)).not.toEqual([]);
+  using second = new Daemon(build, args);
+  await run(await second.url(), 'true');
+  expect(marks.flatMap((mark) => processesWith(mark))).toEqual([]);
+  second.signal('SIGTERM');
+  expect((await second.exited).code).toBe(0);
+  expect(readdirSync(join(directory, 'events'))).not.toContain('instance');
+});
+
 describe('secrets', () => {
   test('keys are in no environment and no log', async () => {
     const keys = ['s3cret-session-key', 's3cret-second-key'];
