@@ -10,6 +10,8 @@ export interface DownloadsOptions {
   readonly access: FileAccess;
   readonly workingDir: string;
   readonly onLine: (text: string) => void;
+  /** Whether a frame, as the browser names it, is one of the session's. */
+  readonly owns: (frameId: string) => Promise<boolean>;
 }
 
 interface Download {
@@ -40,6 +42,8 @@ export function downloadsDirectory(workingDir: string): string {
 export class Downloads {
   readonly #options: DownloadsOptions;
   readonly #running = new Map<string, Download>();
+  /** Which downloads of the browser are the session's: it tells all sessions of all. */
+  readonly #claims = new Map<string, Promise<boolean>>();
   #saved: SavedDownload[] = [];
   #failed: string[] = [];
   #begun = 0;
@@ -58,8 +62,14 @@ export class Downloads {
     const { sessionId } = await cdp.send<{ sessionId: string }>('Target.attachToBrowserTarget', {}, cdp.browserSession);
     this.#stop = cdp.onEvent((method, params, from) => {
       if (from !== sessionId) return;
-      if (method === 'Browser.downloadWillBegin') this.#begin(cdp, sessionId, params);
-      if (method === 'Browser.downloadProgress') this.#progress(cdp, sessionId, params);
+      const guid = String(params['guid']);
+      if (method === 'Browser.downloadWillBegin') {
+        this.#claims.set(guid, this.#options.owns(String(params['frameId'])));
+        void this.#ifClaimed(guid, () => this.#begin(cdp, sessionId, params));
+      } else if (method === 'Browser.downloadProgress') {
+        void this.#ifClaimed(guid, () => this.#progress(cdp, sessionId, params));
+        if (params['state'] !== 'inProgress') this.#claims.delete(guid);
+      }
     });
     const behavior = {
       behavior: 'allowAndName',
@@ -68,6 +78,11 @@ export class Downloads {
       ...(contextId === undefined ? {} : { browserContextId: contextId }),
     };
     await cdp.send('Browser.setDownloadBehavior', behavior, sessionId);
+  }
+
+  /** In order: what comes for a download waits until it is known whose it is. */
+  async #ifClaimed(guid: string, handle: () => void): Promise<void> {
+    if (await this.#claims.get(guid)) handle();
   }
 
   stop(): void {

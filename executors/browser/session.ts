@@ -51,7 +51,11 @@ export class BrowserSession {
     this.#context = context;
     this.ended = this.#ending.signal;
     process.onEnd(() => this.#ending.abort());
-    this.downloads = new Downloads({ ...options, onLine: (text) => this.#tell(text) });
+    this.downloads = new Downloads({
+      ...options,
+      onLine: (text) => this.#tell(text),
+      owns: (frameId) => this.tabs.owns(frameId),
+    });
   }
 
   /** @throws when the browser does not make one in time */

@@ -1,6 +1,6 @@
 import type { BrowserContext, Page } from 'playwright-core';
 import type { CdpConnection } from './cdp.ts';
-import { ANSWER_LIMIT_MS, MAX_DIALOGS, OBSERVATION_RESERVE_MS } from './limits.ts';
+import { ANSWER_LIMIT_MS, FRAME_LIMIT_MS, MAX_DIALOGS, OBSERVATION_RESERVE_MS } from './limits.ts';
 import { type Attached, PageTarget } from './page-target.ts';
 import { type LateActivity, Traffic } from './traffic.ts';
 import { type Deadline, ifWithin, LimitError, within } from './within.ts';
@@ -60,6 +60,13 @@ export class Tab {
   /** Frames in other processes: id of the frame → our session of it. */
   get remoteFrames(): ReadonlyMap<string, string> {
     return this.#target.remoteFrames;
+  }
+
+  /** Whether a frame, as the browser names it, is in the page. */
+  async hasFrame(frameId: string): Promise<boolean> {
+    if (this.remoteFrames.has(frameId)) return true;
+    const asked = this.session().then(({ sessionId }) => this.cdp.send('DOM.getFrameOwner', { frameId }, sessionId));
+    return (await ifWithin(FRAME_LIMIT_MS, asked)) !== undefined;
   }
 
   /** Whether nothing can be asked of it any more. */

@@ -64,6 +64,13 @@ export class Tabs {
     return this.active ?? (await this.openNew());
   }
 
+  /** Whether a frame, as the browser names it, is in one of the tabs, or in one that is about to open. */
+  async owns(frameId: string): Promise<boolean> {
+    if (this.#known.has(frameId) || this.#targets.has(frameId)) return true;
+    const found = await Promise.all(this.#tabs.map((tab) => tab.hasFrame(frameId)));
+    return found.includes(true);
+  }
+
   /** Until the tabs that pages have begun to open are there, or a limit. */
   async opened(deadline: Deadline): Promise<void> {
     const endsAt = performance.now() + deadline.left(OPEN_LIMIT_MS);

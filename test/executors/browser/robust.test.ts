@@ -1,5 +1,5 @@
 /** Pages and browsers that fail: there is an answer in time, and the next action works. */
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { createServer as createTlsServer } from 'node:https';
 import { join } from 'node:path';
 import { execFileSync } from 'node:child_process';
@@ -34,6 +34,7 @@ beforeAll(async () => {
     ),
     '/many': page(`<button onclick="for (let i = 0; i < 60; i++) window.open('about:blank')">many</button>`),
     '/links': page(`<a href="/data.csv">data</a><a href="/slow.bin">slow</a>`),
+    '/framed': page(`<iframe srcdoc="<a href='/data.csv'>data in frame</a>"></iframe>`),
     '/data.csv': (_request, response) => {
       response.writeHead(200, { 'content-disposition': 'attachment; filename="../../da ta.csv"' });
       response.end('a,b\n');
@@ -141,6 +142,23 @@ test('a download by a click, one by its address, one that breaks off', async () 
   const broken = await act(server, `goto('${site.url('/broken.bin')}')`);
   expect(broken.observation).toBe('browse');
   expect(broken.content).toContain('did not arrive as a whole');
+});
+
+test('a download is that of its session alone, also out of a frame', async () => {
+  const others = ['one', 'two'];
+  for (const session of others) await open(server, site.url('/good'), { session });
+  const before = readdirSync(server.workingDir).filter((name) => name.startsWith('file_'));
+  const own = await browse(server, site.url('/data.csv'), { session: 'one' });
+  expect(own.observation).toBe('download');
+  const framed = await open(server, site.url('/framed'), { session: 'two' });
+  const clicked = await act(server, `click('${framed.bid('data in frame')}')`, { session: 'two' });
+  expect(clicked.observation).toBe('download');
+  expect(readFileSync(clicked.extras.file_path, 'utf8')).toBe('a,b\n');
+  for (const session of [...others, 'default'])
+    expect((await act(server, 'noop(0)', { session })).content).not.toMatch(/download/i);
+  const after = readdirSync(server.workingDir).filter((name) => name.startsWith('file_'));
+  expect(after.length - before.length).toBe(2);
+  for (const session of others) await server.request('DELETE', `/sessions/browser:${session}`);
 });
 
 test.each([
