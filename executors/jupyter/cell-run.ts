@@ -78,6 +78,12 @@ export class CellRun {
     }
   };
 
+  /** What the reply brings for a notebook's pager: shown behind the rest. */
+  page(content: KernelMessage['content']): void {
+    this.#releaseStreams();
+    this.#display('display_data', this.#options.secrets.maskValue(content));
+  }
+
   /** What it has shown; from now on output is only passed on live. */
   finish(): CellOutput {
     this.#releaseStreams();

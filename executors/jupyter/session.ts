@@ -10,7 +10,7 @@ import type { SpillOptions } from '../../src/sandbox/spill.ts';
 import { type CellOutput, CellRun } from './cell-run.ts';
 import { Environment } from './environment.ts';
 import type { CellEnd, Kernel } from './kernel.ts';
-import { isObject, textOf } from './messages.ts';
+import { isObject, type JsonObject, textOf } from './messages.ts';
 import { enterRequest, stateOf } from './python-side.ts';
 import { JupyterError } from './rest.ts';
 import { answer, type CellReport } from './result.ts';
@@ -155,6 +155,7 @@ export class KernelSession {
       if (report.isLast || (report.status !== 'ok' && action.args.stop_on_error)) break;
     }
     stop.clear();
+    this.#cwd = this.#directory() ?? this.#cwd;
     return answer({
       action,
       codes,
@@ -204,6 +205,7 @@ export class KernelSession {
       await kernel.close();
     }
     if (!kernel.isAlive) this.#replace();
+    if (end?.kind === 'replied') for (const content of pagesOf(end.reply)) run.page(content);
     const status = end?.kind === 'replied' ? (end.status === 'ok' ? 'ok' : 'error') : 'error';
     const output: CellOutput = run.finish();
     return {
@@ -252,11 +254,14 @@ export class KernelSession {
     }
     this.#environment.forgetKernel();
     this.#widgets = new Widgets();
+    // Where Python code had gone, unless the shell has moved on since.
+    const hasShellMoved = this.#options.shell().cwd !== this.#enteredDirectory;
+    const left = hasShellMoved || this.#cwd === null ? undefined : this.#cwd;
     this.#enteredDirectory = undefined;
     this.#kernel = prepared;
     const startedAt = performance.now();
     void prepared.kernel.died.then((cause) => this.#onDeath(prepared, cause, performance.now() - startedAt));
-    await this.#follow(prepared);
+    await this.#follow(prepared, left);
     return prepared;
   }
 
@@ -268,12 +273,16 @@ export class KernelSession {
     if (livedMs > STABLE_MS) this.#replace();
   }
 
-  /** Takes the kernel to the shell's directory when that has changed, with what the shell exports. @returns a note */
-  async #follow({ kernel, isPrepared }: PreparedKernel): Promise<string> {
+  /**
+   * Takes the kernel to the shell's directory when that has changed, with what the shell exports.
+   * @param instead where the kernel before this one was
+   * @returns a note
+   */
+  async #follow({ kernel, isPrepared }: PreparedKernel, instead?: string): Promise<string> {
     if (!isPrepared) return '';
     const { cwd, exports } = this.#options.shell();
     const changes = this.#environment.update(exports);
-    const directory = cwd === this.#enteredDirectory ? undefined : cwd;
+    const directory = instead ?? (cwd === this.#enteredDirectory ? undefined : cwd);
     if (directory === undefined && changes === undefined) return '';
     const cell = kernel.execute(enterRequest(directory, changes ?? {}), ignore);
     const end = await within(cell.ended, ENTER_LIMIT_MS);
@@ -281,7 +290,7 @@ export class KernelSession {
     this.#enteredDirectory = cwd;
     if (state === undefined) return '';
     this.#cwd = textOf(state['cwd']) || this.#cwd;
-    return textOf(state['problem']) === '' ? '' : texts.directoryGone(cwd, this.#cwd ?? '');
+    return textOf(state['problem']) === '' ? '' : texts.directoryGone(directory ?? cwd, this.#cwd ?? '');
   }
 
   /** Where the kernel is, by the shell's name for it where that is the same. */
@@ -341,6 +350,15 @@ function stopNote(why: Stop, timeoutSeconds: number): string {
     case 'input':
       return texts.ASKED_INPUT;
   }
+}
+
+/** What `name?` and other magics show in a notebook's pager. */
+function pagesOf(reply: JsonObject): JsonObject[] {
+  const payload = Array.isArray(reply['payload']) ? reply['payload'] : [];
+  return payload.flatMap((item) => {
+    const data = isObject(item) && item['source'] === 'page' ? item['data'] : undefined;
+    return isObject(data) ? [{ data, metadata: {} }] : [];
+  });
 }
 
 /** `exit` and `quit` ask for the kernel's end in the reply; it comes a moment later. */

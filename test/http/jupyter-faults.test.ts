@@ -71,6 +71,17 @@ describe('a kernel that dies', () => {
     await server.run('cd ..');
   });
 
+  test('has a successor where Python code had gone, until the shell moves on', async () => {
+    await server.run('mkdir -p left moved');
+    await text('import os; os.chdir("left")');
+    await text('import os; os._exit(1)');
+    expect(await text('import os; print(os.getcwd())')).toBe(`${server.workingDir}/left`);
+    await text('os._exit(1)');
+    await server.run('cd moved');
+    expect(await text('import os; print(os.getcwd())')).toBe(`${server.workingDir}/moved`);
+    await server.run('cd ..');
+  });
+
   test('between two cells is told by the next one', async () => {
     const pid = Number(await text('import os; os.getpid()'));
     process.kill(pid, 'SIGKILL');

@@ -90,6 +90,15 @@ describe('content', () => {
     ]);
   });
 
+  test('what a notebook shows in its pager is shown, too', async () => {
+    await text('def triple(x):\n  "Three times x."\n  return 3 * x');
+    const { content, body } = await cell('print("before")\ntriple?');
+    expect(content).toMatch(/^before\nSignature: triple\(x\)\nDocstring: Three times x\.\n/);
+    expect(content).not.toContain('\u001b');
+    expect(body.outputs.at(-1)).toMatchObject({ output_type: 'display_data' });
+    expect(await text('triple??')).toContain('return 3 * x');
+  });
+
   test('images are data URLs in order, and no text', async () => {
     const { content, images, body } = await cell(
       `import base64\nfrom IPython.display import display\npng = "${PNG}"\ndisplay({"image/png": png}, raw=True)\ndisplay({"image/jpeg": "anBn"}, raw=True)\nprint("shown")`,
