@@ -82,7 +82,10 @@ export class Tabs {
       if (left <= 0) break;
       await ifWithin(left, new Promise<void>((resolve) => (this.#wake = resolve)), deadline.signal);
     }
-    for (const target of missing()) this.#missed.add(target);
+    for (const target of missing()) {
+      this.#missed.add(target);
+      this.#options.note('The page opened a tab that does not load: it is listed when it does');
+    }
   }
 
   stop(): void {

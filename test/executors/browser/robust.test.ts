@@ -32,6 +32,7 @@ beforeAll(async () => {
     '/popup': page(
       `<a href="/good" target=_blank>open</a><button onclick="window.open('/good'); window.open('/good')">two</button><button onclick="close()">leave</button>`,
     ),
+    '/slow-popup': page(`<button onclick="window.open('/hang')">slow popup</button>`),
     '/many': page(`<button onclick="for (let i = 0; i < 60; i++) window.open('about:blank')">many</button>`),
     '/links': page(`<a href="/data.csv">data</a><a href="/slow.bin">slow</a>`),
     '/framed': page(`<iframe srcdoc="<a href='/data.csv'>data in frame</a>"></iframe>`),
@@ -119,6 +120,14 @@ test('popups become active; when they close, what was there before', async () =>
   expect(two.extras).toMatchObject({ active_page_index: 2 });
   const closed = await act(server, 'tab_close() tab_close() tab_close()');
   expect(closed.extras).toMatchObject({ active_page_index: 0, open_pages_urls: ['about:blank'] });
+});
+
+test('a popup that does not load is told, once', async () => {
+  const found = await open(server, site.url('/slow-popup'), { session: 'slow' });
+  const opened = await act(server, `click('${found.bid('slow popup')}')`, { session: 'slow' });
+  expect(opened.content).toContain('[The page opened a tab that does not load: it is listed when it does]');
+  expect((await act(server, 'noop(0)', { session: 'slow' })).content).not.toContain('does not load');
+  expect((await server.request('DELETE', '/sessions/browser:slow')).status).toBe(200);
 });
 
 test('a page that opens tabs without end', async () => {
