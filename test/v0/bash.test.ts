@@ -367,6 +367,15 @@ describe('with a silence limit of one second', () => {
       expect((await run(server, 'ls')).exitCode).toBe(0);
     }
   });
+});
+
+/** Python starts within them also on a busy machine. */
+describe('with a silence limit of three seconds', () => {
+  let server: TestServer;
+  beforeAll(async () => {
+    server = await TestServer.start([], { NO_CHANGE_TIMEOUT_SECONDS: '3' });
+  });
+  afterAll(() => server[Symbol.asyncDispose]());
 
   test('test_python_interactive_input', async () => {
     const program = `python3 -c "name = input('Enter your name: '); age = input('Enter your age: '); print(f'Hello {name}, you are {age} years old')"`;
