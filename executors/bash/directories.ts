@@ -1,5 +1,6 @@
-import { accessSync, constants, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
+import { isEnterable } from '../../src/util/access.ts';
 import { workingDirectory } from '../../src/sandbox/processes.ts';
 
 /**
@@ -17,15 +18,6 @@ export function existingDirectory(path: string): string {
   let candidate = resolve(path);
   while (candidate !== '/' && !(isDirectory(candidate) && isEnterable(candidate))) candidate = dirname(candidate);
   return candidate;
-}
-
-function isEnterable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
 }
 
 /** What `which python` would find on that PATH, `""` if nothing (V0 §4.2). */

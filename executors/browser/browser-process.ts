@@ -6,7 +6,8 @@ import type * as Driver from 'playwright-core';
 import { findProcesses, signalProcess } from '../../src/sandbox/processes.ts';
 import { browserArguments, PREFERENCES } from './arguments.ts';
 import { CdpConnection } from './cdp.ts';
-import { findExecutable, isExecutable } from './executable.ts';
+import { isExecutable } from '../../src/util/access.ts';
+import { findExecutable } from './executable.ts';
 import { CLOSE_LIMIT_MS, LAUNCH_LIMIT_MS, MAX_STDERR_CHARS, PROBE_LIMIT_MS } from './limits.ts';
 import { ifWithin, within } from './within.ts';
 

@@ -1,5 +1,5 @@
-import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { isExecutable } from '../../src/util/access.ts';
 
 /** Where browsers are, in the order of preference. */
 const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable', 'chrome', 'microsoft-edge'];
@@ -13,13 +13,4 @@ export function findExecutable(wanted: string | undefined, path: string): string
   if (wanted !== undefined) return isExecutable(wanted) ? wanted : undefined;
   const directories = [...path.split(delimiter).filter((directory) => directory.startsWith('/')), ...PLACES];
   return NAMES.flatMap((name) => directories.map((directory) => join(directory, name))).find(isExecutable);
-}
-
-export function isExecutable(file: string): boolean {
-  try {
-    accessSync(file, constants.X_OK);
-    return statSync(file).isFile();
-  } catch {
-    return false;
-  }
 }

@@ -62,21 +62,21 @@ export class Editor {
   }
 
   /** Views a file or directory. @throws EditorError */
-  async view(givenPath: string, viewRange: readonly number[] | null): Promise<EditorResult> {
+  async view(givenPath: string, viewRange: readonly number[] | null, signal: AbortSignal): Promise<EditorResult> {
     const path = pythonPath(givenPath);
     await using pin = await this.#pin('view', path);
     if (!pin) throw notFound(path);
     const output = pin.stats.isDirectory()
       ? await this.#viewDirectory(pin, path, viewRange)
-      : await this.#viewFile(pin, path, viewRange);
+      : await this.#viewFile(pin, path, viewRange, signal);
     return { output, diff: '' };
   }
 
   /** Carries out an `edit` action. @throws EditorError */
-  async edit(givenPath: string, command: EditCommand): Promise<EditorResult> {
+  async edit(givenPath: string, command: EditCommand, signal: AbortSignal): Promise<EditorResult> {
     const line = command.insert_line;
     if (typeof line === 'string') throw new EditorError(`Invalid insert_line value: '${line}'. Expected an integer.`);
-    if (command.command === 'view') return this.view(givenPath, null);
+    if (command.command === 'view') return this.view(givenPath, null, signal);
     const path = pythonPath(givenPath);
     const key = await this.#access.keyOf(path);
     return this.#locks.run(key, async () => {
@@ -177,8 +177,8 @@ export class Editor {
     }
   }
 
-  async #viewFile(pin: Pin, path: string, viewRange: readonly number[] | null): Promise<string> {
-    if (VIEWABLE_EXTENSIONS.has(extname(path).toLowerCase())) return this.#viewMarkdown(pin, path);
+  async #viewFile(pin: Pin, path: string, viewRange: readonly number[] | null, signal: AbortSignal): Promise<string> {
+    if (VIEWABLE_EXTENSIONS.has(extname(path).toLowerCase())) return this.#viewMarkdown(pin, path, signal);
     const text = withPlainEnds((await this.#readText(pin, path)).text);
     if (viewRange === null || viewRange.length === 0) return numberedOutput(text, path);
     const { first, last, note } = checkRange(viewRange, countLines(text));
@@ -186,11 +186,11 @@ export class Editor {
     return note + numberedOutput(snippet, path, first);
   }
 
-  async #viewMarkdown(pin: Pin, path: string): Promise<string> {
+  async #viewMarkdown(pin: Pin, path: string, signal: AbortSignal): Promise<string> {
     const bytes = await this.#readBytes(pin, path, true);
     try {
       const { toMarkdown } = await import('./markdown.ts');
-      return markdownOutput(await toMarkdown(bytes, extname(path).toLowerCase()), path);
+      return markdownOutput(await toMarkdown(bytes, extname(path).toLowerCase(), signal), path);
     } catch (error) {
       const reason = error instanceof Error ? error.message : String(error);
       throw new EditorError(`Error in converting file to Markdown: ${reason}. Please use Python code to read ${path}`);

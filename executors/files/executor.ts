@@ -68,11 +68,11 @@ export class FilesExecutor implements Executor<'read' | 'write' | 'edit'> {
   #observe(action: FileAction, { signal, mask }: ActionContext): Promise<Observation> {
     switch (action.action) {
       case 'read':
-        return action.args.impl_source === 'oh_aci' ? this.#view(action, mask) : this.#read(action, signal);
+        return action.args.impl_source === 'oh_aci' ? this.#view(action, mask, signal) : this.#read(action, signal);
       case 'write':
         return this.#write(action);
       case 'edit':
-        return this.#edit(action, mask);
+        return this.#edit(action, mask, signal);
     }
   }
 
@@ -101,11 +101,11 @@ export class FilesExecutor implements Executor<'read' | 'write' | 'edit'> {
     return readLines(access, pin, path, { start, end, signal });
   }
 
-  async #view({ args }: ReadAction, mask: ActionContext['mask']): Promise<Observation> {
+  async #view({ args }: ReadAction, mask: ActionContext['mask'], signal: AbortSignal): Promise<Observation> {
     const { path, view_range: viewRange } = args;
     if (await this.#isUnviewable(path)) return errorObservation(BINARY_TEXT);
     const content = await this.#editor
-      .view(path, viewRange)
+      .view(path, viewRange, signal)
       .then(({ output }) => maskBeforeNotice(output, mask), editorFault);
     return readObservation({ path, content, implSource: 'oh_aci' });
   }
@@ -136,11 +136,11 @@ export class FilesExecutor implements Executor<'read' | 'write' | 'edit'> {
     }
   }
 
-  async #edit({ args }: EditAction, mask: ActionContext['mask']): Promise<Observation> {
+  async #edit({ args }: EditAction, mask: ActionContext['mask'], signal: AbortSignal): Promise<Observation> {
     const { path, old_str: oldStr, new_str: newStr } = args;
     if (args.impl_source === 'llm_based_edit') return errorObservation(LLM_EDIT_TEXT);
     const { output, diff } = await this.#editor
-      .edit(path, args)
+      .edit(path, args, signal)
       .catch((error: unknown) => ({ output: editorFault(error), diff: '' }));
     return editObservation({ path, content: maskBeforeNotice(output, mask), oldStr, newStr, diff });
   }

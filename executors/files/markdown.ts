@@ -11,22 +11,22 @@ const MAX_PAGES = 500;
  * @param extension lower case, with the dot
  * @throws Error that says what is wrong, or what this server has no means for
  */
-export function toMarkdown(bytes: Buffer, extension: string): Promise<string> {
+export function toMarkdown(bytes: Buffer, extension: string, signal: AbortSignal): Promise<string> {
   switch (extension) {
     case '.docx':
     case '.xlsx':
     case '.pptx':
-      return readInThread('office-worker.mjs', { bytes: new Uint8Array(bytes), extension });
+      return readInThread('office-worker.mjs', { bytes: new Uint8Array(bytes), extension }, signal);
     case '.pdf':
-      return pdfToText(bytes);
+      return pdfToText(bytes, signal);
     default:
       return Promise.reject(new Error(`this server has no speech recognition for ${extension} files`));
   }
 }
 
-function pdfToText(bytes: Buffer): Promise<string> {
+function pdfToText(bytes: Buffer, signal: AbortSignal): Promise<string> {
   const pdfjs = pdfjsDirectory();
   if (pdfjs === undefined) return Promise.reject(new Error('this server has no reader of PDF files'));
   const library = pathToFileURL(join(pdfjs, 'legacy/build/pdf.min.mjs')).href;
-  return readInThread('pdf-worker.mjs', { bytes: new Uint8Array(bytes), library, maxPages: MAX_PAGES });
+  return readInThread('pdf-worker.mjs', { bytes: new Uint8Array(bytes), library, maxPages: MAX_PAGES }, signal);
 }

@@ -27,10 +27,14 @@ const turns = new Slots(1);
  * @param script of this folder: posts `{ text }` or `{ fault }`
  * @throws Error that says what is wrong with the file
  */
-export async function readInThread(script: string, workerData: object): Promise<string> {
+export async function readInThread(script: string, workerData: object, signal: AbortSignal): Promise<string> {
   const source = PLACES.map((place) => join(import.meta.dirname, place, script)).find((path) => existsSync(path));
   if (source === undefined) throw new Error(`this server lacks its ${script}`);
-  const giveBack = await turns.take(AbortSignal.timeout(MAX_READ_MS));
+  const giveBack = await turns.take(AbortSignal.any([signal, AbortSignal.timeout(MAX_READ_MS)]));
+  if (signal.aborted) {
+    giveBack?.();
+    throw new Error('cancelled');
+  }
   if (!giveBack) throw new Error(`other files have been read for ${MAX_READ_MS / 1000} s: try again`);
   const worker = new Worker(source, {
     workerData,
@@ -44,13 +48,21 @@ export async function readInThread(script: string, workerData: object): Promise<
   worker.stdout.resume();
   worker.stderr.resume();
   try {
-    const answer = await answerOf(worker);
+    const answer = await untilAborted(answerOf(worker), signal);
     if ('fault' in answer) throw new Error(answer.fault);
     return answer.text;
   } finally {
     await worker.terminate();
     giveBack();
   }
+}
+
+/** The promise, or a rejection when the signal aborts. */
+function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+  const aborted = new Promise<never>((_, reject) => {
+    signal.addEventListener('abort', () => reject(new Error('cancelled')), { once: true });
+  });
+  return Promise.race([promise, aborted]);
 }
 
 function answerOf(worker: Worker): Promise<Answer> {

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
-import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { isExecutable } from '../../src/util/access.ts';
 import { INSTALL_HINT } from './texts.ts';
 
 type Env = Readonly<Record<string, string>>;
@@ -90,13 +90,4 @@ function lookForJupyter(
       resolve(error === null ? 0 : typeof error.code === 'number' ? error.code : undefined),
     );
   });
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return statSync(path).isFile();
-  } catch {
-    return false;
-  }
 }

@@ -1,11 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomUUID } from 'node:crypto';
-import { accessSync, chownSync, constants, rmSync, writeFileSync } from 'node:fs';
+import { chownSync, rmSync, writeFileSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import { delimiter, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { SubsystemHealth } from '../../src/dispatch/executor.ts';
+import { isExecutable } from '../../src/util/access.ts';
 import { canConnect, isFree } from './port.ts';
 import type { VscodeOptions } from './options.ts';
 
@@ -169,15 +170,6 @@ export class VscodeService {
     this.#settled = delay(RESTART_DELAY_MS * 2 ** restarts, undefined, { signal: this.#stopping.signal })
       .then(() => this.#begin(restarts + 1))
       .catch(ignore);
-  }
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
   }
 }
 

@@ -4,7 +4,9 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { pdfBomb, pdfOf, writeDocument, writeLongDocument, writeSlides, writeWorkbook } from '../support/office.ts';
+import { cancel, look, post } from '../support/actions.ts';
 import { TestServer } from '../support/server.ts';
+import { until } from '../support/wait.ts';
 
 let server: TestServer;
 
@@ -108,6 +110,17 @@ test.each([
   },
   60_000,
 );
+
+test('a document whose view is cancelled is read no longer: the next one has its turn', async () => {
+  writeLongDocument(pathOf('cancelled.docx'), 200_000);
+  writeDocument(pathOf('next.docx'));
+  const action = { action: 'edit', args: { path: pathOf('cancelled.docx'), command: 'view' } };
+  const { json } = await post(server, action, { prefer: 'respond-async' });
+  const id = json.action_id as string;
+  await until('it is at work', async () => (await look(server, id)).status === 'running');
+  expect((await cancel(server, id)).observation?.content).toContain('cancelled');
+  expect(await view('next.docx')).toContain('Some **bold**');
+});
 
 test('long texts are cut, and say so', async () => {
   writeFileSync(pathOf('long.pdf'), pdfOf(Array.from({ length: 450 }, (_, index) => `${index} ${'x'.repeat(40)}`)));
