@@ -8,7 +8,7 @@ import { browserArguments, PREFERENCES } from './arguments.ts';
 import { CdpConnection } from './cdp.ts';
 import { isExecutable } from '../../src/util/access.ts';
 import { findExecutable } from './executable.ts';
-import { CLOSE_LIMIT_MS, LAUNCH_LIMIT_MS, MAX_STDERR_CHARS, PROBE_LIMIT_MS } from './limits.ts';
+import { CLOSE_LIMIT_MS, LAUNCH_LIMIT_MS, MAX_STDERR_CHARS, MAX_TEMPORARY_DIR_BYTES, PROBE_LIMIT_MS } from './limits.ts';
 import { ifWithin, within } from './within.ts';
 
 export interface LaunchOptions {
@@ -187,7 +187,7 @@ async function start(path: string, options: LaunchOptions, isSandboxed: boolean)
     // A process group of its own, to be ended as a whole.
     detached: true,
     cwd: profileDir,
-    env: { ...options.env, HOME: profileDir, XDG_CONFIG_HOME: profileDir, XDG_CACHE_HOME: profileDir },
+    env: environment(options.env, profileDir),
     ...(account === undefined ? {} : { uid: account.uid, gid: account.gid }),
   });
   const [, , errors, output, input] = child.stdio;
@@ -222,6 +222,13 @@ async function start(path: string, options: LaunchOptions, isSandboxed: boolean)
     if (reason instanceof LaunchError) throw reason;
     throw new LaunchError(`Chromium (${path}) did not start: ${lastWords(said())}`, { cause: error });
   }
+}
+
+/** All that it writes goes to its profile, which goes with it: when it is killed, it leaves what it has among the temporary files. */
+function environment(given: Readonly<Record<string, string>>, profileDir: string): Record<string, string> {
+  const home = { HOME: profileDir, XDG_CONFIG_HOME: profileDir, XDG_CACHE_HOME: profileDir };
+  const isShort = Buffer.byteLength(profileDir) <= MAX_TEMPORARY_DIR_BYTES;
+  return { ...given, ...home, ...(isShort ? { TMPDIR: profileDir } : {}) };
 }
 
 async function kill(child: ChildProcess, exited: Promise<void>, profileDir: string): Promise<void> {

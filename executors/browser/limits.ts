@@ -70,3 +70,5 @@ export const MAX_DOWNLOAD_BYTES = 4 * 1024 ** 3;
 export const MAX_DOWNLOADS = 16;
 /** Pictures kept in `.browser_screenshots`. */
 export const MAX_SCREENSHOTS = 100;
+/** Chromium makes a socket `org.chromium.Chromium.XXXXXX/SingletonSocket` in the directory, and ends where its path has over 107 bytes. */
+export const MAX_TEMPORARY_DIR_BYTES = 60;

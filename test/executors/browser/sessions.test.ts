@@ -1,6 +1,7 @@
 /** Sessions, the browsers they are in, and that nothing of them is left. */
 import { spawnSync } from 'node:child_process';
-import { chmodSync, readFileSync } from 'node:fs';
+import { chmodSync, readFileSync, readlinkSync } from 'node:fs';
+import { join } from 'node:path';
 import { beforeEach, describe, expect, test } from 'vitest';
 import { findAccount } from '../../../src/sandbox/account.ts';
 import { act, browse, needsChromium, open, Site } from '../../support/browser.ts';
@@ -161,6 +162,8 @@ test('nothing is left of a browser: not after the server, nor after its parent p
   const profile = /--user-data-dir=(\S+)/.exec(commandOf(session?.pid ?? 0))?.[1];
   expect(profile).toMatch(/actiond-\d+-\d+-\w+\/browser-/);
   expect(processesWith(profile ?? '').length).toBeGreaterThan(2);
+  // What it has among the temporary files is left there when it is killed: that is below its profile.
+  expect(readlinkSync(join(profile ?? '', 'SingletonSocket'))).toContain(profile);
   process.kill(session?.pid ?? 0, 'SIGKILL');
   await until('its helpers are gone', () => processesWith(profile ?? '').length === 0);
   await openAll(server, 'a');
