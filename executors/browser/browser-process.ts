@@ -8,7 +8,13 @@ import { browserArguments, PREFERENCES } from './arguments.ts';
 import { CdpConnection } from './cdp.ts';
 import { isExecutable } from '../../src/util/access.ts';
 import { findExecutable } from './executable.ts';
-import { CLOSE_LIMIT_MS, LAUNCH_LIMIT_MS, MAX_STDERR_CHARS, MAX_TEMPORARY_DIR_BYTES, PROBE_LIMIT_MS } from './limits.ts';
+import {
+  CLOSE_LIMIT_MS,
+  LAUNCH_LIMIT_MS,
+  MAX_STDERR_CHARS,
+  MAX_TEMPORARY_DIR_BYTES,
+  PROBE_LIMIT_MS,
+} from './limits.ts';
 import { ifWithin, within } from './within.ts';
 
 export interface LaunchOptions {

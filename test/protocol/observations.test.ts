@@ -285,13 +285,6 @@ describe('truncateContent (V0 §4.2)', () => {
     const once = truncateContent('\ud83d'.repeat(15_000) + 'é'.repeat(40_000) + '😀'.repeat(7)).text;
     expect(truncateContent(once).text).toBe(once);
   });
-
-  test('costs the same for any length', () => {
-    const text = '😀'.repeat(5_000_000);
-    const started = performance.now();
-    truncateContent(text);
-    expect(performance.now() - started).toBeLessThan(500);
-  });
 });
 
 function naiveCut(text: string): { text: string; truncated: boolean } {

@@ -6,7 +6,7 @@ const POLL_MS = 10;
 export async function until(
   what: string,
   condition: () => boolean | Promise<boolean>,
-  limitMs = 20_000,
+  limitMs = 60_000,
 ): Promise<void> {
   const end = performance.now() + limitMs;
   while (!(await condition())) {

@@ -120,6 +120,11 @@ describe('as root for another account', () => {
     expect(statSync(join(server.workingDir, 'test.txt')).uid).toBe(uid);
   });
 
+  test('what IPython keeps is not left among the temporary files by a kernel that is killed', async () => {
+    const { content } = await ipython(server, 'print(get_ipython().ipython_dir)');
+    expect(content).toMatch(/\/actiond-\d+-\d+-\w+\/jupyter\/ipython$/m);
+  });
+
   test('test_ipython_file_editor_permissions_as_openhands', async () => {
     const locked = join(dirname(server.workingDir), 'locked');
     mkdirSync(locked, { mode: 0o700 });

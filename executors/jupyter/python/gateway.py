@@ -176,9 +176,12 @@ def main():
     given = json.loads(first_line())
     threading.Thread(target=end_with_daemon, daemon=True).start()
     set_nodelay()
-    # An account need not have a home directory to write to.
+    # An account need not have a home directory to write to: what kernels keep there would be left among the temporary files by each
+    # that is killed.
     if not os.access(os.path.expanduser("~"), os.W_OK):
         os.environ["JUPYTER_DATA_DIR"] = given["runtime_dir"]
+        for variable, name in (("IPYTHONDIR", "ipython"), ("MPLCONFIGDIR", "matplotlib")):
+            os.environ.setdefault(variable, os.path.join(given["runtime_dir"], name))
     config = settings(given["token"], given["runtime_dir"])
     directories = {"runtime_dir": given["runtime_dir"], "config_dir": given["runtime_dir"]}
     if gateway:
