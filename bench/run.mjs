@@ -14,11 +14,12 @@ import files from './scenarios/files.mjs';
 import flood from './scenarios/flood.mjs';
 import idleRss from './scenarios/idle-rss.mjs';
 import jupyter from './scenarios/jupyter.mjs';
+import limits from './scenarios/limits.mjs';
 import oneFile from './scenarios/one-file.mjs';
 import start from './scenarios/start.mjs';
 import tenThousand from './scenarios/ten-thousand.mjs';
 
-const SCENARIOS = [echo, events, flood, files, jupyter, browser, start, oneFile, idleRss, tenThousand];
+const SCENARIOS = [echo, events, flood, files, jupyter, browser, limits, start, oneFile, idleRss, tenThousand];
 
 async function measure(scenario, isQuick) {
   const context = new Context(isQuick);

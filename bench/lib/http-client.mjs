@@ -13,11 +13,19 @@ export class HttpClient {
     return (await this.#send('GET', path)).status;
   }
 
+  async getText(path) {
+    return (await this.#send('GET', path)).text;
+  }
+
   /** The parsed answer; anything but 200 rejects. */
   async postJson(path, body) {
     const { status, text } = await this.#send('POST', path, JSON.stringify(body));
     if (status !== 200) throw new Error(`POST ${path}: ${status} ${text}`);
     return JSON.parse(text);
+  }
+
+  async delete(path) {
+    return (await this.#send('DELETE', path)).status;
   }
 
   close() {

@@ -40,11 +40,14 @@ export class RawShell {
   }
 }
 
-/** Reads all that a command prints on a terminal; resolves with the number of bytes when it has ended. */
-export function drainCommand(command) {
+/** Reads all that a command prints on a terminal, in chunks; resolves with the number of bytes when it has ended. */
+export function drainCommand(command, onChunk = () => {}) {
   const pty = spawn('bash', ['-c', command], { ...SIZE, encoding: null });
   let bytes = 0;
-  pty.onData((chunk) => (bytes += chunk.length));
+  pty.onData((chunk) => {
+    bytes += chunk.length;
+    onChunk(chunk);
+  });
   return new Promise((resolve) => {
     pty.onExit(() => resolve(bytes));
   });

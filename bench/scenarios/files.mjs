@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { createReadStream, createWriteStream } from 'node:fs';
 import { copyFile, open, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import http from 'node:http';
@@ -11,6 +13,9 @@ const LINE = 'some line of text in a large file\n';
 const MIB = 1024 * 1024;
 const LARGE_BYTES = 5 * MIB;
 const UPLOAD_BYTES = 100 * MIB;
+const WITNESS = `const delay = require('node:perf_hooks').monitorEventLoopDelay({ resolution: 5 });
+delay.enable();
+process.on('message', () => { process.send(delay.max / 1e6); delay.reset(); });`;
 const BOUNDARY = 'bench-boundary';
 
 export default {
@@ -23,6 +28,7 @@ export default {
     edit: { what: 'str_replace in 5 MB, p50', against: 'readFile, replace, write, fdatasync, rename' },
     upload: { what: 'upload 100 MB, p50', against: 'copyFile + fdatasync' },
     download: { what: 'download 100 MB as zip, p50', against: 'copyFile + fdatasync' },
+    delay: { what: 'longest wait of the event loop in these transfers', against: 'an idle process meanwhile' },
   },
   run,
 };
@@ -41,7 +47,7 @@ async function run(context) {
   const few = context.isQuick ? 2 : 5;
   let flip = false;
   const post = () => bare.postJson('/', {});
-  return {
+  const actions = {
     read: await compare(
       count,
       () => act(client, 'read', { path: at('small.txt') }),
@@ -73,6 +79,10 @@ async function run(context) {
         );
       },
     ),
+  };
+  const witness = startWitness(context);
+  await Promise.all([longestDelayMs(client), witness.longestDelayMs()]);
+  const transfers = {
     upload: await compare(
       few,
       () => upload(port, at('source.bin'), at('uploaded')),
@@ -83,6 +93,26 @@ async function run(context) {
       () => download(port, at('source.bin'), at('down.zip')),
       () => copyDurably(at('source.bin'), at('copy.bin')),
     ),
+  };
+  const delay = { subject: await longestDelayMs(client), baseline: await witness.longestDelayMs() };
+  return { ...actions, ...transfers, delay };
+}
+
+/** Since the last look. */
+async function longestDelayMs(client) {
+  return 1000 * Number(/^actiond_event_loop_delay_max_seconds (\S+)$/m.exec(await client.getText('/metrics'))?.[1]);
+}
+
+/** What the machine makes everybody wait. */
+function startWitness(context) {
+  const child = spawn(process.execPath, ['-e', WITNESS], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
+  context.defer(() => child.kill());
+  return {
+    async longestDelayMs() {
+      child.send('now');
+      const [milliseconds] = await once(child, 'message');
+      return milliseconds;
+    },
   };
 }
 
