@@ -66,6 +66,8 @@ export class Dispatcher {
   readonly #flights = new Map<string, Flight>();
   /** Calls in flight by their idempotency key. */
   readonly #byKey = new Map<string, Flight>();
+  /** Whether an observation may still not be on the disk. */
+  #isOwing = false;
   #running = 0;
   #lastEnd = performance.now();
   #isStopping = false;
@@ -211,7 +213,7 @@ export class Dispatcher {
     let cause: unknown;
     let result: ActionResult;
     try {
-      const obstacle = await obstacleOf(call, accepted);
+      const obstacle = (await obstacleOf(call, accepted)) ?? (await this.#owedObservation());
       if (obstacle === CANCELLED_EARLY) result = refusal(call, obstacle);
       else if (obstacle !== undefined) result = { ...refusal(call, obstacle), refused: true };
       else if (execute) result = await execute(this.#context(call, arrivedAt));
@@ -243,6 +245,7 @@ export class Dispatcher {
     } catch (error) {
       // The action has happened: its answer is owed even if the disk cannot keep it.
       isRecorded = false;
+      this.#isOwing = true;
       cause ??= error;
     }
     const reply: Reply = { ...recorded, action_id: call.id, duration_ms: durationMs };
@@ -251,6 +254,18 @@ export class Dispatcher {
     const outcome = isRecorded ? outcomeOf(call, recorded, cause) : 'unrecorded';
     this.#summarize({ call, outcome, queuedMs: startedAt - arrivedAt, durationMs, cause });
     return reply;
+  }
+
+  /** While an observation waits for the disk nothing starts: after a crash the log must tell what had begun. */
+  async #owedObservation(): Promise<string | undefined> {
+    if (!this.#isOwing) return undefined;
+    try {
+      await this.#options.journal.flush();
+      this.#isOwing = false;
+      return undefined;
+    } catch (error) {
+      return unrecordedText(error);
+    }
   }
 
   /** A log that cannot be written costs a line, not an answer. */

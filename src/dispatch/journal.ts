@@ -117,6 +117,11 @@ export class Journal {
     return masked;
   }
 
+  /** Resolves when all that was recorded is on disk. */
+  async flush(): Promise<void> {
+    await this.#options.writer.flush();
+  }
+
   /** Something about the server itself that nobody waits for. */
   note(event: string, details: Readonly<Record<string, unknown>> = {}): void {
     this.#options.writer.append({ kind: 'server', event, ...details });
@@ -125,7 +130,7 @@ export class Journal {
   /** A transition of the server itself; resolves when it is on disk. */
   async server(event: string, details: Readonly<Record<string, unknown>> = {}): Promise<void> {
     this.note(event, details);
-    await this.#options.writer.flush();
+    await this.flush();
   }
 
   #laneOf({ lane }: Call): { readonly lane?: string } {

@@ -119,6 +119,28 @@ test('an action at work when the disk fills up is answered', async (context) => 
   expect((await ended(server, late)).observation?.content).toBe('late');
 });
 
+test('what waited starts when the end of the one before is recorded, not sooner', async (context) => {
+  using disk = new SmallDisk(context);
+  await using server = await TestServer.start(['--state-dir', disk.path]);
+  const [on, go, mark] = ['on', 'go', 'mark'].map((name) => join(server.workingDir, name));
+  const first = post(server, runOf(`touch ${on}; until [ -e ${go} ]; do read -rt 0.02 <> <(:); done`));
+  await until('it runs', () => existsSync(on ?? ''));
+  const waiting = post(server, runOf(`touch ${mark}`), { 'idempotency-key': 'waits' });
+  await until('the second one waits', async () => (await eventsOf(server)).filter(isAction).length === 2);
+  disk.fill();
+  await exhaust(server);
+  writeFileSync(go ?? '', '');
+  await first;
+  expect((await waiting).json.content).toMatch(REFUSED);
+  expect(existsSync(mark ?? '')).toBe(false);
+  disk.free();
+  await until('actions work', async () => (await post(server, runOf('echo on'))).json.content === 'on');
+  expect((await post(server, runOf(`touch ${mark}`), { 'idempotency-key': 'waits' })).json.observation).toBe('run');
+  expect(existsSync(mark ?? '')).toBe(true);
+});
+
+const isAction = ({ kind }: { readonly kind: string }): boolean => kind === 'action';
+
 test('after a restart on a full disk: readers are served, and it recovers', async (context) => {
   using disk = new SmallDisk(context);
   {

@@ -7,13 +7,16 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { Build, Daemon } from '../support/built-server.ts';
 import { DurableClient, type Sent } from '../support/durable-client.ts';
+import type { ShownAction } from '../support/actions.ts';
 import { randomOf, type Random } from '../support/random.ts';
+import { until } from '../support/wait.ts';
 
 const ROUNDS = 50;
 /** From the first action to the kill. */
 const MAX_LIFE_MS = 350;
 const SESSIONS = ['default', 'second', 'third'] as const;
-const INTERRUPTED = /was interrupted, and how far it came is not known/;
+const INTERRUPTED = /it was interrupted(, and how far it came is not known| before it began)/;
+const NOT_BEGUN = /interrupted before it began/;
 
 let build: Build;
 beforeAll(() => {
@@ -150,6 +153,7 @@ async function resend(world: World, client: DurableClient, ends: ReadonlyMap<str
     // Known already, and then recorded with an end; or never begun, and then it has run now.
     expect(answer.isReplay, sent.mark).toBe(status !== undefined);
     expect(isInterrupted, sent.mark).toBe(status === 'interrupted');
+    if (NOT_BEGUN.test(answer.text)) expect(before, `${sent.mark} had begun`).toBe(0);
     if (!answer.isReplay) expect(before, `${sent.mark} had run without a record`).toBe(0);
   }
   const answered = world.sent.filter(({ answer }) => answer !== undefined);
@@ -173,6 +177,36 @@ function checkMarks(world: World): void {
     if (isRun && answer?.status === 200 && !INTERRUPTED.test(answer.text)) expect(marks.get(mark), mark).toBe(1);
   }
 }
+
+test('of a session the action at work and those that wait are told apart', async () => {
+  const world = new World(1);
+  const ids: string[] = [];
+  {
+    using daemon = world.start();
+    const client = new DurableClient(await daemon.url());
+    await client.alive();
+    const mark = (name: string): string => `echo ${name} >> ${world.ledger}`;
+    for (const command of [`sleep 0.2; ${mark('short')}`, `${mark('long')}; sleep 60`, mark('waits')]) {
+      const action = { action: 'run', args: { command, blocking: true }, timeout: 100 };
+      ids.push((await client.send({ mark: command, key: undefined, action, isAsync: true }))?.actionId ?? '');
+    }
+    await until('the second one runs', () => world.marks().has('long'));
+    daemon.signal('SIGKILL');
+    await daemon.exited;
+  }
+  using daemon = world.start();
+  const url = await daemon.url();
+  await new DurableClient(url).alive();
+  const [short, long, waits] = await Promise.all(
+    ids.map(async (id) => (await (await fetch(`${url}/actions/${id}`)).json()) as ShownAction),
+  );
+  expect([short?.status, long?.status, waits?.status]).toEqual(['finished', 'interrupted', 'interrupted']);
+  expect(JSON.stringify(long?.observation)).toContain('how far it came is not known');
+  expect(long?.started).toBe(short?.finished);
+  expect(JSON.stringify(waits?.observation)).toMatch(NOT_BEGUN);
+  expect(waits?.started).toBeNull();
+  expect(world.marks().has('waits')).toBe(false);
+});
 
 test(`kill -9 at random moments, ${ROUNDS} times`, { timeout: 180_000 }, async () => {
   const seed = Number(process.env['CRASH_SEED'] ?? Date.now() % 1_000_000);
