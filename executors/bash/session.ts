@@ -217,6 +217,7 @@ export class Session {
     const outcome = await shell.run(text, isRemembered);
     if (outcome.kind !== 'lost') return outcome;
     if (command.isCancelled || command.interrupts > 0) return interruptedBefore(outcome.report);
+    if (this.#isClosed) return { kind: 'ended', exitCode: NOT_RUN };
     shell.kill();
     this.#restartNote = await this.#restart(shell, await shell.exited);
     const again = this.#shell?.isAlive ? await this.#shell.run(text, isRemembered) : outcome;
@@ -439,7 +440,7 @@ export class Session {
 
   /** @returns the note that tells the agent */
   async #restart(old: Shell, exitCode: number, isCutOff = false): Promise<string> {
-    if (this.#isClosed) return texts.STOPPED_SUFFIX;
+    if (this.#isClosed) return exitCode === NOT_RUN ? texts.CLOSED_BEFORE_SUFFIX : texts.STOPPED_SUFFIX;
     this.#exports = old.exports;
     const lost = this.#cwd;
     try {

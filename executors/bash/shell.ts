@@ -277,7 +277,10 @@ export class Shell {
   }
 
   #await(token: string, lines: string, isCommand = true): Promise<ShellOutcome> {
-    if (this.#exit !== undefined) return Promise.resolve({ kind: 'ended', exitCode: this.#exit });
+    if (this.#exit !== undefined) {
+      const lost: ShellOutcome = { kind: 'lost', report: undefined };
+      return Promise.resolve(isCommand ? lost : { kind: 'ended', exitCode: this.#exit });
+    }
     return new Promise((resolve) => {
       const finish = (outcome: ShellOutcome): void => {
         clearTimeout(running.timer);

@@ -52,6 +52,7 @@ export function multipleCommands(commands: readonly string[]): string {
 export const SHUTDOWN_SUFFIX = '\n[The server is shutting down; the command was ended.]';
 export const CANCELLED_NOTE = '\n[The command was cancelled.]';
 export const STOPPED_SUFFIX = '\n[The session was closed while the command ran; the command was ended.]';
+export const CLOSED_BEFORE_SUFFIX = '\n[The session was closed before the command began; it was not run.]';
 export const INPUT_NOT_SENT = '\n[Your input was not sent: the command had already completed.]';
 export const STUBBORN_HINT = '\n[The program ignores C-c. Send C-c once more to kill it (SIGKILL).]';
 export const KILLED_HINT = '\n[The program ignored C-c and was killed (SIGKILL).]';

@@ -1,5 +1,7 @@
 /** The shapes of what is not `/execute_action`, and who may call. */
+import { existsSync } from 'node:fs';
 import { hostname, userInfo } from 'node:os';
+import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
   AliveReply,
@@ -82,6 +84,26 @@ describe('shapes', () => {
         '/openapi.json',
       ]),
     );
+  });
+
+  test('a session that is closed in whatever moment: what is said of its command is true, and said once', async () => {
+    const file = join(server.workingDir, 'ran');
+    const isOpen = async (lane: string): Promise<boolean> =>
+      (await server.request('GET', '/sessions')).json.sessions.some(
+        (session: { lane: string }) => session.lane === lane,
+      );
+    for (let round = 0; round < 20; round += 1) {
+      const running = server.run(`echo >> ${file}-${round}; sleep 60`, { session: `closed-${round}`, timeout: 60 });
+      await until('the session', () => isOpen(`bash:closed-${round}`));
+      // In some rounds later, by a request or several.
+      for (let count = 0; count < round % 4; count += 1) await server.request('GET', '/alive');
+      await server.request('DELETE', `/sessions/bash:closed-${round}`);
+      const { exitCode, suffix } = await running;
+      const notes = suffix.match(/\[The session was closed (?:while|before)[^\]]*\]/g) ?? [];
+      expect(notes, suffix).toHaveLength(1);
+      expect(exitCode === 126).toBe(suffix.includes('it was not run'));
+      if (exitCode === 126) expect(existsSync(`${file}-${round}`)).toBe(false);
+    }
   });
 
   test('/sessions lists, DELETE ends with everything started', async () => {

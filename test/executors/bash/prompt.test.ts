@@ -10,7 +10,7 @@ afterAll(() => server[Symbol.asyncDispose]());
 
 test('a PROMPT_COMMAND that reads takes a command away: it is run in a new shell, once, and that is said', async () => {
   const session = 'reading-prompt';
-  expect((await server.run('PROMPT_COMMAND="read -t 1 line"', { session })).exitCode).toBe(0);
+  expect((await server.run('PROMPT_COMMAND="read -t 100 line"', { session })).exitCode).toBe(0);
   const reply = await server.run('echo ran >> ran.txt; echo output; (exit 5)', { session });
   expect([reply.content, reply.exitCode]).toEqual(['output', 5]);
   expect(reply.suffix).toContain('A new shell was started in');
