@@ -108,7 +108,14 @@ function takeJson(app: FastifyInstance): void {
       done(new AppError('BODY_TOO_LARGE', `The body has more than ${MAX_JSON_VALUES} values: send fewer at a time.`));
     else void parse(request, body, done);
   });
+  // As `curl -X POST -d ''` does with a type for forms.
+  app.addContentTypeParser('*', ({ headers }, _payload, done) => {
+    const isEmpty = headers['transfer-encoding'] === undefined && Number(headers['content-length'] ?? 0) === 0;
+    done(isEmpty ? null : AppError.invalidBody(NOT_JSON), undefined);
+  });
 }
+
+const NOT_JSON = 'The body must be JSON: send Content-Type: application/json.';
 
 function pathOf({ url }: FastifyRequest): string {
   const end = url.indexOf('?');
@@ -146,7 +153,7 @@ function fromFastify(error: FastifyError, maxBodyBytes: number): AppError {
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
       return new AppError('BODY_TOO_LARGE', `The body is larger than ${maxBodyBytes} bytes (--max-body-bytes).`);
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
-      return AppError.invalidBody('The body must be JSON: send Content-Type: application/json.');
+      return AppError.invalidBody(NOT_JSON);
     case 'FST_ERR_BAD_URL':
       return AppError.invalidBody('path: this is no valid percent-encoding.');
     case 'FST_ERR_CTP_INVALID_JSON_BODY':

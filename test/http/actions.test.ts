@@ -342,6 +342,19 @@ describe('POST /actions/{id}/cancel', () => {
     expect([status, json.status]).toEqual([200, 'finished']);
   });
 
+  test.each(['text/plain', 'application/x-www-form-urlencoded'])('no bytes that are called %s', async (type) => {
+    const id = await begin(server, 'echo over', { session: fresh() });
+    await ended(server, id);
+    const headers = { 'content-type': type };
+    expect((await server.request('POST', `/actions/${id}/cancel`, '', headers)).status).toBe(200);
+    expect((await server.request('DELETE', '/sessions/bash:never', undefined, headers)).status).toBe(404);
+    const refused = await server.request('POST', `/actions/${id}/cancel`, 'a=b', headers);
+    expect([refused.status, refused.json.errors]).toEqual([422, expect.stringContaining('Content-Type')]);
+    // Where a body is needed, its absence is what is wrong.
+    const needed = await server.request('POST', '/execute_action', '', headers);
+    expect([needed.status, needed.json.errors]).toEqual([422, expect.stringContaining('body')]);
+  });
+
   test('one that waits: its caller is answered at once, it never runs, the later ones do', async () => {
     const name = fresh();
     const first = await begin(server, blocker(name), { session: name });
