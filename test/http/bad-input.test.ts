@@ -158,7 +158,7 @@ describe('bodies', () => {
   });
 
   test('60 MiB in one command', async () => {
-    const reply = await server.run(`cat > /dev/null <<'EOF'\n${'x'.repeat(60 * MIB)}\nEOF`, { timeout: 50 });
+    const reply = await server.run(`cat > /dev/null <<'EOF'\n${'x'.repeat(60 * MIB)}\nEOF`, { timeout: 170 });
     expect([reply.observation, reply.exitCode]).toEqual(['run', 0]);
   });
 
