@@ -24,6 +24,7 @@ import {
   signalProcess,
 } from '../../src/sandbox/processes.ts';
 import { Barriers } from './barriers.ts';
+import { CommandPipe } from './command-pipe.ts';
 import {
   barrierLine,
   commandLine,
@@ -75,6 +76,9 @@ const FIRST_LOOK_MS = 10;
 const LAST_LOOK_MS = 250;
 /** A shell that idles at its prompt for so long has lost the command, or the question for its report. */
 const ASK_AGAIN_MS = 400;
+const ASK_AGAIN_LOOKS = 4;
+/** One that has begun the command and reads its pipe: once may be just before its report. */
+const UNWOUND_LOOKS = 2;
 /** A shell that was asked for its report and does nothing for so long cannot give it; one that has children may be at a slow prompt. */
 const IDLE_REPORT_LIMIT_MS = 2000;
 const BUSY_REPORT_LIMIT_MS = 8000;
@@ -102,6 +106,10 @@ interface Running {
   /** Since when it has been seen at the prompt, doing nothing there, or cut off. */
   promptSince: number | undefined;
   idleSince: number | undefined;
+  /** How often in a row it was seen asleep at the prompt: on a busy machine two looks can be far apart, with much between them. */
+  asleepLooks: number;
+  /** Bytes of commands that it had not taken yet at the last look. */
+  untakenBytes: number;
   cutOffSince: number | undefined;
   /** Whether the report was asked for; an interrupt may throw the question away. */
   isAsked: boolean;
@@ -112,7 +120,7 @@ interface Running {
 export class Shell {
   readonly #options: ShellOptions;
   readonly #pty: IPty;
-  readonly #commands: Socket;
+  readonly #commands: CommandPipe;
   readonly #reports: Socket;
   readonly #reportPipe: number;
   readonly #decoder = new StringDecoder('utf8');
@@ -140,9 +148,9 @@ export class Shell {
     this.#pty = pty;
     this.#pipeName = pipes.directory;
     this.#exports = pipes.exports;
-    this.#commands = new Socket({ fd: pipes.command, readable: false, writable: true });
+    this.#commands = new CommandPipe(pipes.command);
     this.#reports = new Socket({ fd: pipes.report, readable: true, writable: false });
-    for (const socket of [this.#commands, this.#reports]) socket.on('error', () => socket.destroy());
+    this.#reports.on('error', () => this.#reports.destroy());
     this.#reportPipe = pipes.report;
     this.#reports.on('data', (chunk) => this.#onReports(this.#decoder.write(chunk)));
     // node-pty's types know only strings; with a null encoding it hands over buffers.
@@ -300,6 +308,8 @@ export class Shell {
         nextLookMs: FIRST_LOOK_MS,
         promptSince: undefined,
         idleSince: undefined,
+        asleepLooks: 0,
+        untakenBytes: 0,
         cutOffSince: undefined,
         isAsked: false,
         timer: isCommand ? setTimeout(() => this.#look(), FIRST_LOOK_MS) : undefined,
@@ -413,6 +423,7 @@ export class Shell {
     if (this.isAtPrompt) this.#lookAtPrompt(running, info, now);
     else {
       running.promptSince = running.idleSince = undefined;
+      running.asleepLooks = 0;
       running.isAsked = false;
       if (descriptorTarget(this.pid, 0) !== undefined) this.#lookWhetherCutOff(running, info, now);
     }
@@ -425,13 +436,24 @@ export class Shell {
    * ask once more, then give it up. One that has not begun may be at a slow prompt: each question would cost it another prompt.
    */
   #lookAtPrompt(running: Running, info: ProcessInfo | undefined, now: number): void {
+    // A command of many megabytes takes its time to be read.
+    const { untakenBytes } = this.#commands;
+    if (untakenBytes < running.untakenBytes) running.promptSince = running.idleSince = undefined;
+    running.untakenBytes = untakenBytes;
     const promptMs = now - (running.promptSince ??= now);
-    const isIdle = info?.state === 'S' && !hasChildren(this.pid);
+    const isAsleep = info?.state === 'S';
+    const isIdle = isAsleep && !hasChildren(this.pid);
     const idleMs = isIdle ? now - (running.idleSince ??= now) : 0;
+    running.asleepLooks = isAsleep ? running.asleepLooks + 1 : 0;
     if (!isIdle) running.idleSince = undefined;
     const hasBegun = !running.isCommand || this.#reader.begun === running.token;
     if (promptMs > BUSY_REPORT_LIMIT_MS || (running.isAsked && idleMs > IDLE_REPORT_LIMIT_MS)) this.kill();
-    else if (!running.isAsked && (hasBegun || idleMs > ASK_AGAIN_MS)) {
+    else if (
+      !running.isAsked &&
+      (hasBegun
+        ? running.asleepLooks >= UNWOUND_LOOKS
+        : running.asleepLooks >= ASK_AGAIN_LOOKS && idleMs > ASK_AGAIN_MS)
+    ) {
       running.isAsked = true;
       running.idleSince = undefined;
       this.#commands.write(reportLine(running.token));
