@@ -1,6 +1,6 @@
 import { statSync } from 'node:fs';
 import { dirname, isAbsolute, join, resolve } from 'node:path';
-import { isEnterable } from '../../src/util/access.ts';
+import { isEnterable, isExecutable } from '../../src/util/access.ts';
 import { workingDirectory } from '../../src/sandbox/processes.ts';
 
 /**
@@ -41,15 +41,6 @@ function isSameDirectory(a: string, b: string): boolean {
   try {
     const [first, second] = [statSync(a), statSync(b)];
     return first.ino === second.ino && first.dev === second.dev;
-  } catch {
-    return false;
-  }
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    const stat = statSync(path, { throwIfNoEntry: false });
-    return stat !== undefined && stat.isFile() && (stat.mode & 0o111) !== 0;
   } catch {
     return false;
   }

@@ -72,7 +72,8 @@ export class Output {
       this.#liveMask = this.#secrets.stream();
     }
     this.listen(emit);
-    this.#spill = isHidden ? undefined : new Spill(this.#spillOptions, `${name}.log`, this.#flow.resume);
+    if (isHidden) this.#closeFile();
+    else this.#spill ??= new Spill(this.#spillOptions, `${name}.log`, this.#flow.resume);
   }
 
   /** An action waits for the command: live output is its own, and so is what came since the one before was answered. */
@@ -89,12 +90,14 @@ export class Output {
     this.#emit = undefined;
   }
 
-  /** The command's last report has been made. */
-  end(): void {
+  /**
+   * The command's last report has been made.
+   * @param isContinued whether its rest is reported with the next command: then the file goes on with that, while there is room
+   */
+  end(isContinued = false): void {
     this.#pass(this.#liveMask.end());
     this.release();
-    this.#spill?.close();
-    this.#spill = undefined;
+    if (!isContinued || this.#spill?.isFull) this.#closeFile();
     this.#reportedLines = 0;
     this.#screen.reset();
   }
@@ -152,6 +155,11 @@ export class Output {
   /** @returns false when the file cannot keep up */
   #addToFile(spill: Spill, chunk: Buffer): boolean {
     return spill.add(spill.isFull ? chunk : this.#fileMask.push(chunk));
+  }
+
+  #closeFile(): void {
+    this.#spill?.close();
+    this.#spill = undefined;
   }
 
   #pass(text: string): void {

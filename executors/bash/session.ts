@@ -3,6 +3,7 @@ import type { RunAction } from '../../src/protocol/actions.ts';
 import {
   DEFAULT_METADATA,
   errorObservation,
+  refusalObservation,
   type RunMetadata,
   runObservation,
   truncateContent,
@@ -12,7 +13,7 @@ import { oomKills } from '../../src/sandbox/out-of-memory.ts';
 import { endProcesses, type ProcessInfo, readProcess } from '../../src/sandbox/processes.ts';
 import { existingDirectory, findPython, logicalDirectory } from './directories.ts';
 import { keyBytes } from './keys.ts';
-import { Output } from './output.ts';
+import { Output, type OutputPart } from './output.ts';
 import { Shell, type ShellOptions, type ShellOutcome } from './shell.ts';
 import type { SpillOptions } from '../../src/sandbox/spill.ts';
 import { splitCommands } from './split.ts';
@@ -51,6 +52,21 @@ interface Command {
   settled: Promise<void>;
 }
 
+/** What a command printed after its last report: it comes with the next answer. */
+interface Earlier {
+  readonly text: string;
+  readonly isHidden: boolean;
+  /** Lines of it are lost. */
+  readonly isShort: boolean;
+}
+
+/** What an answer shows. */
+interface Part extends OutputPart {
+  /** Some of it is of a hidden command. */
+  readonly isHidden: boolean;
+  readonly isShort: boolean;
+}
+
 type WaitEnd = 'completed' | 'silent' | 'timeout' | 'aborted';
 
 /** An answer is due within this time after the limit, even if the action had to queue (V0 §9.3: the client waits 5 s longer). */
@@ -81,9 +97,12 @@ export class Session {
   readonly #output: Output;
   #shell: Shell | undefined;
   #starting: Promise<Shell> | undefined;
+  /** Any start of a shell, also in place of one that a command has ended. */
+  #launching: Promise<Shell> | undefined;
   #cwd: string;
   #exports = '';
   #command: Command | undefined;
+  #earlier: Earlier | undefined;
   #restartNote = '';
   #oomKills = oomKills();
   #isClosed = false;
@@ -129,8 +148,9 @@ export class Session {
   async execute(action: RunAction, context: ActionContext): Promise<ActionResult> {
     this.lastUsed = new Date();
     const { args } = action;
-    const text =
-      args.is_input && args.command.trim() !== '' ? args.command.replace(/[\r\n]+$/, '') : args.command.trim();
+    const trimmed = args.command.trim();
+    const isText = args.is_input && trimmed !== '' && keyBytes(trimmed) === undefined;
+    const text = isText ? args.command.replace(/[\r\n]+$/, '') : trimmed;
     if (this.#command === undefined) return this.#executeIdle(action, text, context);
     if (this.#command.outcome !== undefined) return this.#executeAfterCompletion(action, text, context);
     if (text !== '' && !args.is_input) return this.#notExecuted(text, args.hidden);
@@ -143,7 +163,7 @@ export class Session {
   /** Ends the shell and everything that was started from it. */
   async stop(): Promise<void> {
     this.#isClosed = true;
-    await this.#starting?.catch(() => undefined);
+    await this.#launching?.catch(() => undefined);
     this.#shell?.kill();
     const { list } = this.#options;
     await endProcesses({ sessions: livingSessions(this.#leaders, await list()) }, STOP_GRACE_MS, list);
@@ -155,7 +175,7 @@ export class Session {
     if (text === '') return { observation: answer(texts.NO_PREVIOUS_LOGS, args.hidden) };
     if (args.is_input) return { observation: answer(texts.NO_PREVIOUS_INTERACTION, args.hidden) };
     if (keyBytes(text) !== undefined) return { observation: this.#keyAtPrompt(text, args.hidden) };
-    return this.#refusal(text, args.hidden) ?? this.#run(action, text, context, '');
+    return this.#refusal(text, args.hidden) ?? this.#run(action, text, context);
   }
 
   /** The command ended after its last report: nothing of it is lost, and input meant for it is not taken for a command. */
@@ -171,10 +191,11 @@ export class Session {
     }
     const refusal = this.#refusal(text, action.args.hidden);
     if (refusal) return refusal;
-    const rest = this.#output.take(command.typed, true).text;
+    const { text: rest, droppedLines } = this.#output.take(command.typed, true);
     this.#command = undefined;
-    this.#output.end();
-    return this.#run(action, text, context, rest);
+    this.#earlier = { text: rest, isHidden: command.isHidden, isShort: droppedLines > 0 };
+    this.#output.end(rest !== '');
+    return this.#run(action, text, context);
   }
 
   /** V0 refuses several commands in one action (V0 §5.4). */
@@ -186,10 +207,11 @@ export class Session {
     return { observation: isHidden ? answer(message, true) : errorObservation(message) };
   }
 
-  /** @param earlier output of the command before that nobody has seen yet */
-  async #run(action: RunAction, text: string, context: ActionContext, earlier: string): Promise<ActionResult> {
+  async #run(action: RunAction, text: string, context: ActionContext): Promise<ActionResult> {
     const { args } = action;
-    const shell = await this.#readyShell();
+    const limit = action.timeout === undefined ? [] : [AbortSignal.timeout(answerDueMs(action.timeout, context))];
+    const shell = await unlessAborted(this.#readyShell(), AbortSignal.any([context.signal, ...limit]));
+    if (!shell) return { observation: refusalObservation(texts.SHELL_NOT_READY, args.hidden) };
     this.#output.begin(context.actionId, args.hidden ? undefined : context.emit, args.hidden);
     const command: Command = {
       isHidden: args.hidden,
@@ -206,10 +228,7 @@ export class Session {
     command.settled = this.#perform(shell, command, text, isRemembered).then((outcome) =>
       this.#settle(command, outcome),
     );
-    const result = await this.#waitAndReport(command, action, text, context);
-    if (earlier === '') return result;
-    const { observation } = result;
-    return { ...result, observation: { ...observation, content: joinParts(earlier, observation.content) } };
+    return this.#waitAndReport(command, action, text, context);
   }
 
   /** A command that its shell never began is given to a new one, once, unless it is because it was cancelled. */
@@ -329,10 +348,10 @@ export class Session {
   async #completed(command: Command, label: string, isHidden: boolean, note: string): Promise<ActionResult> {
     const outcome = command.outcome as SettledOutcome;
     const shell = this.#shell as Shell;
-    const part = this.#output.take(command.typed, true);
+    const part = this.#take(command, true);
     this.#command = undefined;
     const exitCode = outcome.kind === 'reported' ? outcome.report.exitCode : outcome.exitCode;
-    let suffix = texts.completedSuffix(exitCode, command.lastKey?.startsWith('C-') ? command.lastKey : undefined);
+    let suffix = texts.completedSuffix(exitCode, controlKey(command.lastKey));
     if (command.interrupts >= KILLING_INTERRUPT) suffix += texts.KILLED_HINT;
     if (exitCode !== 0 && this.#sawOomKill()) suffix += texts.OUT_OF_MEMORY_HINT;
     if (outcome.kind === 'ended') suffix += await this.#restart(shell, outcome.exitCode, outcome.isCutOff);
@@ -345,7 +364,7 @@ export class Session {
       suffix,
       part.droppedLines > 0 ? texts.truncatedPrefix(part.keptLines) : '',
     );
-    const result = this.#result(command, label, part.text, metadata, isHidden);
+    const result = this.#result(command, label, part, metadata, isHidden);
     this.#output.end();
     return result;
   }
@@ -358,33 +377,44 @@ export class Session {
   }
 
   #unfinished(command: Command, label: string, suffix: string): ActionResult {
-    const part = this.#output.take(command.typed, false);
+    const part = this.#take(command, false);
     this.#output.release();
     command.typed = undefined;
     const prefix = command.reports > 0 ? texts.BELOW_PREFIX : '';
     command.reports += 1;
     const hint = command.interrupts === KILLING_INTERRUPT - 1 ? texts.STUBBORN_HINT : '';
     const metadata = { ...DEFAULT_METADATA, prefix, suffix: suffix + hint };
-    return this.#result(command, label, part.text, metadata, false);
+    return this.#result(command, label, part, metadata, false);
   }
 
   #notExecuted(text: string, isHidden: boolean): ActionResult {
     const command = this.#command as Command;
-    const part = this.#output.take(command.typed, false);
+    const part = this.#take(command, false);
     command.typed = undefined;
     const prefix = command.reports > 0 ? texts.BELOW_PREFIX : '';
     command.reports += 1;
     const metadata = { ...DEFAULT_METADATA, prefix, suffix: texts.notExecutedSuffix(isHidden ? '' : text) };
+    return this.#result(command, isHidden ? '' : text, part, metadata, isHidden);
+  }
+
+  /** What is new, behind what the command before left. */
+  #take(command: Command, isLast: boolean): Part {
+    const part = this.#output.take(command.typed, isLast);
+    const earlier = this.#earlier;
+    this.#earlier = undefined;
     return {
-      observation: runObservation({ command: isHidden ? '' : text, content: part.text, metadata, hidden: isHidden }),
+      ...part,
+      text: joinParts(earlier?.text ?? '', part.text),
+      isHidden: command.isHidden || (earlier?.isHidden ?? false),
+      isShort: part.droppedLines > 0 || (earlier?.isShort ?? false),
     };
   }
 
   /** Cuts the content to V0's limit and names the file that has all of it. */
-  #result(command: Command, label: string, content: string, metadata: RunMetadata, hidden: boolean): ActionResult {
+  #result(command: Command, label: string, part: Part, metadata: RunMetadata, hidden: boolean): ActionResult {
     const isUncut = command.isHidden || hidden;
-    const cut = isUncut ? { text: content, truncated: false } : truncateContent(content);
-    const isShort = cut.truncated || metadata.prefix.startsWith('[Previous command outputs');
+    const cut = isUncut ? { text: part.text, truncated: false } : truncateContent(part.text);
+    const isShort = cut.truncated || part.isShort;
     const file = isShort ? this.#output.file : undefined;
     const suffix = file ? metadata.suffix + texts.fullOutputNote(file.path, file.bytes, file.isWhole) : metadata.suffix;
     const observation = runObservation({
@@ -397,7 +427,7 @@ export class Session {
       observation,
       ...(isShort ? { truncated: true } : {}),
       ...(file ? { output_file: file.path } : {}),
-      ...(command.isHidden ? { hidden: true } : {}),
+      ...(part.isHidden ? { hidden: true } : {}),
     };
   }
 
@@ -418,7 +448,7 @@ export class Session {
   /** Nothing runs, so nothing is interrupted: the answer is what a prompt would give, and the shell is left alone. */
   #keyAtPrompt(key: string, hidden: boolean): ReturnType<typeof runObservation> {
     const exitCode = key === 'C-c' ? INTERRUPTED : 0;
-    const metadata = this.#metadata(exitCode, undefined, texts.completedSuffix(exitCode, key), '');
+    const metadata = this.#metadata(exitCode, undefined, texts.completedSuffix(exitCode, controlKey(key)), '');
     return runObservation({ command: key, content: '', metadata, hidden });
   }
 
@@ -460,14 +490,22 @@ export class Session {
     for (const pid of this.#leaders.keys()) if (!living.has(pid)) this.#leaders.delete(pid);
   }
 
-  async #startShell(): Promise<Shell> {
+  #startShell(): Promise<Shell> {
+    const launching = this.#launch().finally(() => (this.#launching = undefined));
+    this.#launching = launching;
+    return launching;
+  }
+
+  async #launch(): Promise<Shell> {
     this.#cwd = existingDirectory(this.#cwd);
     const preamble = `${PREAMBLE}${restoreExports(this.#exports)}\\builtin cd -- ${quote(this.#cwd)}`;
+    let isUp = false;
     const options = {
       ...this.#options.shell,
       cwd: this.#cwd,
       preamble,
-      onOutput: (chunk: Buffer) => this.#output.write(chunk),
+      // What a shell prints while it starts is output of no command.
+      onOutput: (chunk: Buffer) => (isUp ? this.#output.write(chunk) : undefined),
     };
     const shell = await Shell.start({ ...options, hasStartupFiles: true }).catch(() =>
       // A start-up file that ends the shell must not cost the session.
@@ -475,9 +513,8 @@ export class Session {
     );
     this.#leaders.set(shell.pid, readProcess(shell.pid)?.startTime ?? '');
     if (this.#leaders.size > 1) await this.#forgetEmptySessions();
+    isUp = true;
     this.#shell = shell;
-    this.#output.begin('', undefined, true);
-    this.#output.end();
     return shell;
   }
 }
@@ -486,6 +523,21 @@ export class Session {
 function interruptedBefore(report: ShellReport | undefined): SettledOutcome {
   if (report) return { kind: 'reported', report: { ...report, exitCode: INTERRUPTED } };
   return { kind: 'ended', exitCode: INTERRUPTED };
+}
+
+/** Undefined once the signal says that nobody waits any more. */
+async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+  const settled = new AbortController();
+  const aborted = new Promise<undefined>((resolve) => {
+    if (signal.aborted) resolve(undefined);
+    else signal.addEventListener('abort', () => resolve(undefined), { once: true, signal: settled.signal });
+  });
+  try {
+    const result = await Promise.race([aborted, promise]);
+    return signal.aborted ? undefined : result;
+  } finally {
+    settled.abort();
+  }
 }
 
 async function settledWithin(settled: Promise<void>, ms: number): Promise<boolean> {
@@ -521,6 +573,11 @@ function restoreExports(exports: string): string {
 
 function answer(content: string, hidden: boolean): ReturnType<typeof runObservation> {
   return runObservation({ command: '', content, metadata: DEFAULT_METADATA, hidden });
+}
+
+/** A key that V0 has words for. */
+function controlKey(key: string | undefined): string | undefined {
+  return key?.startsWith('C-') ? key : undefined;
 }
 
 function joinParts(first: string, second: string): string {

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import {
   chownSync,
   closeSync,
@@ -66,8 +67,12 @@ export type ShellOutcome =
 
 /** Start-up files that take longer are interrupted. */
 const STARTUP_LIMIT_MS = 10_000;
-/** After the report, the rest of the output is at most this late, unless something keeps the terminal from passing it on. */
+/**
+ * After the report, the rest of the output is on its way: when for so long none of it came, something keeps the terminal from passing it
+ * on. As long as some comes, it is waited for so many times: behind a background job that floods, the barrier may be missing.
+ */
 const BARRIER_LIMIT_MS = 1000;
+const BARRIER_WAITS = 10;
 /** For the echo of keys that were typed when the command had already ended. */
 const ECHO_LIMIT_MS = 200;
 const ECHO_ATTEMPTS = 3;
@@ -85,10 +90,16 @@ const BUSY_REPORT_LIMIT_MS = 8000;
 /** A shell that waits for the user, not for the server, for so long is taken for cut off. */
 const CUT_OFF_MS = 500;
 const INPUT_RETRY_MS = 10;
+const STTY_LIMIT_MS = 1000;
 /** What a terminal takes without anybody reading it, about. */
 const TERMINAL_INPUT_BYTES = 3500;
 /** Input that the program does not read: beyond this it is refused. */
 const MAX_INPUT_QUEUE_BYTES = 1024 * 1024;
+
+/** Of what stands in a terminal when it is closed: more than its buffers take comes from a background job that goes on. */
+const MAX_REST_BYTES = 1024 * 1024;
+/** More is never given at once. */
+const TERMINAL_READ_BYTES = 4096;
 
 const REPORT_BUFFER_BYTES = 64 * 1024;
 /** Of what a shell that does not start says. */
@@ -130,6 +141,8 @@ export class Shell {
   /** During the running command. */
   #typedBytes = 0;
   #isWriting = false;
+  /** Keys that a program in raw mode gets as they are. */
+  readonly #plainKeys = new WeakSet<Buffer>();
   #running: Running | undefined;
   readonly #barriers = new Barriers();
   /** Waits for a barrier of its own. */
@@ -137,6 +150,9 @@ export class Shell {
   #status = 0;
   #hasTypeAhead = false;
   #isCutOff = false;
+  #isPaused = false;
+  /** Pieces of output so far. */
+  #chunks = 0;
   #exit: number | undefined;
   readonly #pipeName: string;
   readonly #exports: number;
@@ -155,6 +171,7 @@ export class Shell {
     this.#reports.on('data', (chunk) => this.#onReports(this.#decoder.write(chunk)));
     // node-pty's types know only strings; with a null encoding it hands over buffers.
     pty.onData((chunk) => this.#onOutput(chunk as unknown as Buffer));
+    this.#readRestBeforeClose();
     this.#exited = new Promise((resolve) => {
       pty.onExit(({ exitCode, signal }) => resolve(this.#onExit(signal ? 128 + signal : exitCode)));
     });
@@ -254,10 +271,12 @@ export class Shell {
 
   /** Stops or resumes reading the terminal, which stops a program that prints. */
   pause(): void {
+    this.#isPaused = true;
     this.#pty.pause();
   }
 
   resume(): void {
+    this.#isPaused = false;
     this.#pty.resume();
   }
 
@@ -350,33 +369,66 @@ export class Shell {
     running.report = report;
     clearTimeout(running.timer);
     if (running.isBarrierSeen) running.finish({ kind: 'reported', report });
-    else running.timer = setTimeout(() => running.finish({ kind: 'reported', report }), BARRIER_LIMIT_MS);
+    else this.#awaitBarrier(running, report, BARRIER_WAITS);
+  }
+
+  #awaitBarrier(running: Running, report: ShellReport, waits: number): void {
+    const before = this.#chunks;
+    const decide = (): void => {
+      if (this.#running !== running) return;
+      if (this.#isPaused) this.#awaitBarrier(running, report, waits);
+      else if (this.#chunks !== before && waits > 1) this.#awaitBarrier(running, report, waits - 1);
+      else running.finish({ kind: 'reported', report });
+    };
+    // After a turn of the loop that was long, timers come before what has arrived meanwhile.
+    running.timer = setTimeout(() => setImmediate(decide), BARRIER_LIMIT_MS);
   }
 
   #onOutput(chunk: Buffer): void {
-    let isBehind = false;
+    this.#chunks += 1;
     for (const part of this.#barriers.split(chunk)) {
-      if (typeof part === 'string') isBehind = this.#onBarrier(part) || isBehind;
-      else if (isBehind) this.#afterBarrier(part);
+      if (typeof part === 'string') this.#onBarrier(part);
       else this.#options.onOutput(part);
     }
   }
 
-  /** @returns whether the running command's output is complete with it */
-  #onBarrier(token: string): boolean {
+  /**
+   * When the last program has left the terminal, libuv takes what one read gives for the end, and node-pty closes a terminal 200 ms after
+   * its shell has ended, read or not: what then still stands in it is read first.
+   */
+  #readRestBeforeClose(): void {
+    const { _socket: socket } = this.#pty as IPty & { readonly _socket: Socket };
+    const destroy = socket.destroy.bind(socket);
+    socket.destroy = (error?: Error): Socket => {
+      if (!socket.destroyed) this.#readRest(socket);
+      return destroy(error);
+    };
+  }
+
+  #readRest(socket: Socket): void {
+    // What the stream has read already goes to `onData` with that.
+    while (socket.read() !== null);
+    const terminal = terminalDescriptor(this.#pty);
+    try {
+      for (let total = 0; total < MAX_REST_BYTES;) {
+        const buffer = Buffer.allocUnsafe(TERMINAL_READ_BYTES);
+        const count = readSync(terminal, buffer, 0, buffer.length, null);
+        if (count === 0) return;
+        this.#onOutput(buffer.subarray(0, count));
+        total += count;
+      }
+    } catch {
+      // EAGAIN, or EIO when nobody holds the other side any more: that was all.
+    }
+  }
+
+  #onBarrier(token: string): void {
     if (token === this.#echoes?.token) this.#echoes.seen();
     const running = this.#running;
-    if (token !== running?.token || running.isBarrierSeen) return false;
+    if (token !== running?.token) return;
     running.isBarrierSeen = true;
     const { report } = running;
     if (report) running.finish({ kind: 'reported', report });
-    return true;
-  }
-
-  /** Output behind the barrier belongs to what comes next; it must not be seen before the report is. */
-  #afterBarrier(rest: Buffer): void {
-    if (this.#running) queueMicrotask(() => this.#options.onOutput(rest));
-    else this.#options.onOutput(rest);
   }
 
   #onExit(exitCode: number): number {
@@ -517,11 +569,15 @@ export class Shell {
   /**
    * A key that is a signal would wait in the terminal behind input that nobody reads: it is sent as that signal, and the input
    * is thrown away as far as it can be.
-   * @returns false when it is another key
+   * @returns false when it is another key, or no signal to the program: ssh and editors want the key itself
    */
   #signalInstead(bytes: Buffer): boolean {
     const signal = bytes.length === 1 ? SIGNAL_KEYS.get(bytes[0] ?? 0) : undefined;
-    if (signal === undefined) return false;
+    if (signal === undefined || this.#plainKeys.has(bytes)) return false;
+    if (!makesSignals(terminalDescriptor(this.#pty), this.#options.env)) {
+      this.#plainKeys.add(bytes);
+      return false;
+    }
     this.#dropInput();
     this.#hasTypeAhead = true;
     const group = this.#foregroundGroup();
@@ -537,6 +593,17 @@ const SIGNAL_KEYS: ReadonlyMap<number, NodeJS.Signals> = new Map([
   [0x1a, 'SIGTSTP'],
   [0x1c, 'SIGQUIT'],
 ]);
+
+/** Whether the terminal makes signals of keys (ISIG), which raw mode switches off. */
+function makesSignals(terminal: number, env: Readonly<Record<string, string>>): boolean {
+  const { stdout } = spawnSync('stty', ['-a'], {
+    env,
+    stdio: [terminal, 'pipe', 'ignore'],
+    timeout: STTY_LIMIT_MS,
+    encoding: 'utf8',
+  });
+  return !/(?:^|\s)-isig\b/.test(stdout ?? '');
+}
 
 /** Named only while the shell starts. */
 interface Files extends ShellFiles {
@@ -588,7 +655,13 @@ function pipesMade(pty: IPty): Promise<void> {
 /** Opened for both ways, a pipe neither blocks here nor ends when the other side closes it. */
 function openPipes(files: Files): Pipes {
   const flags = constants.O_RDWR | constants.O_NONBLOCK;
-  return { ...files, command: openSync(files.commandPipe, flags), report: openSync(files.reportPipe, flags) };
+  const command = openSync(files.commandPipe, flags);
+  try {
+    return { ...files, command, report: openSync(files.reportPipe, flags) };
+  } catch (error) {
+    closeSync(command);
+    throw error;
+  }
 }
 
 function readAll(descriptor: number): string {

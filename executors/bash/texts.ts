@@ -53,6 +53,8 @@ export const SHUTDOWN_SUFFIX = '\n[The server is shutting down; the command was 
 export const CANCELLED_NOTE = '\n[The command was cancelled.]';
 export const STOPPED_SUFFIX = '\n[The session was closed while the command ran; the command was ended.]';
 export const CLOSED_BEFORE_SUFFIX = '\n[The session was closed before the command began; it was not run.]';
+export const SHELL_NOT_READY =
+  'Not run: the shell was still starting when the action was ended or its time was over. If ~/.bashrc is slow, make it faster or give a longer timeout.';
 export const INPUT_NOT_SENT = '\n[Your input was not sent: the command had already completed.]';
 export const STUBBORN_HINT = '\n[The program ignores C-c. Send C-c once more to kill it (SIGKILL).]';
 export const KILLED_HINT = '\n[The program ignored C-c and was killed (SIGKILL).]';

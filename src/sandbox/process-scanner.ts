@@ -17,7 +17,8 @@ export class ProcessScanner {
     this.#next ??= this.#current.then(() => {
       const scan = this.#scan();
       this.#next = undefined;
-      this.#current = scan;
+      // One look that fails, as for want of descriptors, must not cost those that come.
+      this.#current = scan.catch(() => undefined);
       return scan;
     });
     return this.#next;

@@ -1,6 +1,7 @@
 /** A shell that was replaced, cut off, or is slow at its prompt; keys that the terminal cannot take; what shows of the machinery. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { TestServer } from '../../support/server.ts';
+import { TestShell } from '../../support/shell.ts';
 
 let server: TestServer;
 let sessions = 0;
@@ -80,6 +81,20 @@ describe('input that the program does not read', () => {
     const next = await server.run('echo alive', { session });
     expect([next.content, next.exitCode]).toEqual(['alive', 0]);
   });
+});
+
+test('a program in raw mode gets C-c as a byte, however much was typed before', async () => {
+  const session = newSession();
+  const program = `import os, tty
+tty.setraw(0)
+print("raw", flush=True)
+while b"\\x03" not in os.read(0, 1000): pass
+print("got it", flush=True)`;
+  const shell = new TestShell(server, session);
+  await shell.shown(shell.run(`python3 -c '${program}'`, { timeout: 1 }), 'raw');
+  for (let round = 0; round < 5; round += 1) await shell.input('x'.repeat(900), { timeout: 0.1 });
+  const { content, exitCode } = await shell.ended(shell.input('C-c', { timeout: 10 }));
+  expect([content.trim(), exitCode]).toEqual(['got it', 0]);
 });
 
 describe('nothing of the machinery shows', () => {

@@ -282,6 +282,17 @@ describe('fields', () => {
     expect([atPrompt.observation, atPrompt.body.extras.command]).toEqual(['run', 'C-c']);
   });
 
+  test('a key of a terminal at the prompt is not called by its last letter', async () => {
+    expect((await newShell().run('\u001b[A')).suffix).toBe(COMPLETED(0));
+  });
+
+  test('blanks around a key do not make a text of it', async () => {
+    const shell = newShell();
+    await shell.soft('sleep 60');
+    const interrupted = await shell.ended(shell.input(' C-c\n'));
+    expect([interrupted.body.extras.command, interrupted.exitCode]).toEqual(['C-c', 130]);
+  });
+
   test('no other keys than the contract has', async () => {
     const { body } = await newShell().run('true');
     expect(Object.keys(body.extras).toSorted()).toEqual(['command', 'hidden', 'metadata']);
