@@ -11,11 +11,13 @@ const BOUNDS = {
  *   row is for information
  * @param measured `{ subject, baseline?, rounds?: { subject, baseline }[] }`; the ratio is that of subject and baseline, the rounds show
  *   how far it spreads
+ * @throws TypeError for what is no number: a row that was not measured would count as met
  */
 export function judge(
   { what, unit, against, ratio: ratioBound, value: valueBound },
   { subject, baseline, rounds = [] },
 ) {
+  if (!Number.isFinite(subject)) throw new TypeError(`${what}: ${subject} is no measurement`);
   const ratio = baseline ? subject / baseline : undefined;
   const ratios = rounds.map((round) => round.subject / round.baseline);
   const checks = [check(ratio, ratioBound), check(subject, valueBound)].filter((each) => each !== undefined);

@@ -7,6 +7,7 @@ import { startDaemon } from '../lib/servers.mjs';
 import { median } from '../lib/stats.mjs';
 
 const MB = 1_000_000;
+const CHROMIUM = '/usr/bin/chromium';
 /** Elements of the pages, and rounds of each. */
 const PAGES = { small: [10, 20], medium: [1000, 10], large: [20_000, 3] };
 const SESSIONS = 4;
@@ -25,11 +26,11 @@ export default {
     session: { what: 'memory (PSS) of the browser for each further session', unit: 'MB' },
     daemon: { what: 'RSS of the daemon with the browser', unit: 'MB' },
   },
+  obstacle: () => (existsSync(CHROMIUM) ? undefined : `no ${CHROMIUM}: apt-get install chromium`),
   run,
 };
 
 async function run(context) {
-  if (!existsSync('/usr/bin/chromium')) throw new Error('Chromium is missing: apt-get install chromium');
   const site = await startSite(context);
   const daemon = await startDaemon(context);
   const direct = await startDirect(context, site);
@@ -105,7 +106,7 @@ async function startDirect(context, site) {
   const startedAt = performance.now();
   const { chromium } = await import('playwright-core');
   const isRoot = execFileSync('id', ['-u'], { encoding: 'utf8' }).trim() === '0';
-  const browser = await chromium.launch({ executablePath: '/usr/bin/chromium', chromiumSandbox: !isRoot });
+  const browser = await chromium.launch({ executablePath: CHROMIUM, chromiumSandbox: !isRoot });
   context.defer(() => browser.close());
   const page = await (await browser.newContext({ viewport: { width: 1280, height: 720 } })).newPage();
   const session = await page.context().newCDPSession(page);

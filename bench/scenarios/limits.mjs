@@ -42,7 +42,7 @@ async function run(context) {
   return {
     firstByte: { subject: middle(rounds.firstByte, 'subject'), baseline: middle(rounds.firstByte, 'baseline') },
     hardLimit: { subject: Math.max(...rounds.hardLimit) },
-    kernelDeath: { subject: Math.max(...rounds.kernelDeath) },
+    kernelDeath: rounds.kernelDeath.length === 0 ? undefined : { subject: Math.max(...rounds.kernelDeath) },
     stop: {
       subject: Math.max(...rounds.stop.map(({ subject }) => subject)),
       baseline: middle(rounds.stop, 'baseline'),

@@ -110,9 +110,8 @@ export class BashExecutor implements Executor<'run'> {
   async #executeStatic(action: RunAction, context: ActionContext): Promise<ActionResult> {
     const cwd = resolve(this.#options.workingDir, action.args.cwd ?? '');
     if (action.args.cwd !== null && !isDirectory(cwd)) return refusal(action, missingDirectory(cwd));
-    const signals = [context.signal];
-    if (action.timeout !== undefined) signals.push(AbortSignal.timeout(answerDueMs(action.timeout, context)));
-    const giveBack = await this.#staticSlots.take(AbortSignal.any(signals));
+    const limitMs = action.timeout === undefined ? undefined : answerDueMs(action.timeout, context);
+    const giveBack = await this.#staticSlots.take(context.signal, limitMs);
     if (!giveBack) return refusal(action, context.signal.aborted ? ENDED_IN_QUEUE : this.#busyMessage());
     const session = new Session(this.#options, cwd);
     this.#static.add(session);

@@ -29,9 +29,13 @@ const MAX_CHANGED_TEXT = 4 * 1024 * 1024;
 /** Above so many lines that differ, they are one change. */
 const MAX_COMPARED_LINES = 40_000;
 
+/** Steps of one diff: where every other line differs, difflib takes the square of their number. What is left then is one change. */
+const MAX_LOOKUPS = 2_000_000;
+
 /**
  * The difference of two texts as V0 shows it (V0 §7.6): Python's `difflib.unified_diff` without context lines, trailing blanks of each
- * line removed. `''` when nothing changed, or more than anybody reads. For large files the changes may be drawn differently than by Python, yet always correctly.
+ * line removed. `''` when nothing changed, or more than anybody reads. Large files, and very many changes, may be drawn differently than by
+ * Python, yet always correctly.
  */
 export function unifiedDiff(path: string, oldText: string, newText: string): string {
   if (oldText === newText) return '';
@@ -122,8 +126,9 @@ function matchingBlocks(a: readonly string[], b: readonly string[]): Block[] {
   const index = indexLines(b);
   const blocks: Block[] = [];
   const open = [{ oldStart: 0, oldEnd: a.length, newStart: 0, newEnd: b.length }];
-  for (let part = open.pop(); part !== undefined; part = open.pop()) {
-    const block = longestMatch(a, b, index, part);
+  const lookups = { left: MAX_LOOKUPS };
+  for (let part = open.pop(); part !== undefined && lookups.left > 0; part = open.pop()) {
+    const block = longestMatch(a, b, { index, part, lookups });
     if (block.size === 0) continue;
     blocks.push(block);
     open.push(
@@ -147,17 +152,22 @@ function indexLines(lines: readonly string[]): Map<string, number[]> {
   return index;
 }
 
-function longestMatch(
-  a: readonly string[],
-  b: readonly string[],
-  index: ReadonlyMap<string, number[]>,
-  part: Change,
-): Block {
+interface Search {
+  /** Where each line is. */
+  readonly index: ReadonlyMap<string, number[]>;
+  readonly part: Change;
+  readonly lookups: { left: number };
+}
+
+/** The longest equal stretch of a part, or the longest that was found before the lookups were used up. */
+function longestMatch(a: readonly string[], b: readonly string[], { index, part, lookups }: Search): Block {
   let best = { old: part.oldStart, new: part.newStart, size: 0 };
   let lengths = new Map<number, number>();
-  for (let old = part.oldStart; old < part.oldEnd; old += 1) {
+  for (let old = part.oldStart; old < part.oldEnd && lookups.left > 0; old += 1) {
     const next = new Map<number, number>();
+    lookups.left -= 1;
     for (const place of index.get(a[old] ?? '') ?? []) {
+      lookups.left -= 1;
       if (place < part.newStart) continue;
       if (place >= part.newEnd) break;
       const size = (lengths.get(place - 1) ?? 0) + 1;

@@ -93,7 +93,8 @@ function countOddities(text: string): number {
 /** What a file shows or says, and what its bytes are like, the likeliest first. */
 async function guesses(bytes: Buffer): Promise<{ certain: string[]; likely: string[] }> {
   const utf16 = looksLikeUtf16(bytes.subarray(0, SNIFF_BYTES));
-  const declared = DECLARATION.exec(bytes.toString('latin1', 0, DECLARATION_BYTES))?.[1];
+  const named = DECLARATION.exec(bytes.toString('latin1', 0, DECLARATION_BYTES))?.[1];
+  const declared = named !== undefined && WIDE.test(named) ? undefined : named;
   const { default: chardet } = await import('chardet');
   const likely = chardet.analyse(bytes.subarray(0, GUESS_BYTES)).map(({ name }) => name);
   return { certain: usable([utf16, declared]), likely: usable(likely) };
@@ -103,8 +104,11 @@ function usable(names: readonly (string | undefined)[]): string[] {
   return names.flatMap((name) => (name === undefined || NOT_GUESSED.test(name) ? [] : [name.toLowerCase()]));
 }
 
-/** Tried already, or never right for a file. */
-const NOT_GUESSED = /^(?:utf-?8|ascii|us-ascii|iso-2022.*)$/i;
+/** Tried already, or never right for a file: some are not for text at all, as in `Content-Transfer-Encoding: base64`. */
+const NOT_GUESSED = /^(?:utf-?8|ascii|us-ascii|iso-2022.*|base64|hex|internal)$/i;
+
+/** What was read byte by byte has no two or four bytes for each character. */
+const WIDE = /^(?:utf-?16|utf-?32|ucs)/i;
 
 async function tryDecode(bytes: Buffer, { name, mark }: Encoding): Promise<string | undefined> {
   const body = bytes.subarray(mark.length);

@@ -30,12 +30,23 @@ const turns = new Slots(1);
 export async function readInThread(script: string, workerData: object, signal: AbortSignal): Promise<string> {
   const source = PLACES.map((place) => join(import.meta.dirname, place, script)).find((path) => existsSync(path));
   if (source === undefined) throw new Error(`this server lacks its ${script}`);
-  const giveBack = await turns.take(AbortSignal.any([signal, AbortSignal.timeout(MAX_READ_MS)]));
+  const giveBack = await turns.take(signal, MAX_READ_MS);
   if (signal.aborted) {
     giveBack?.();
     throw new Error('cancelled');
   }
   if (!giveBack) throw new Error(`other files have been read for ${MAX_READ_MS / 1000} s: try again`);
+  try {
+    const answer = await answerFrom(source, workerData, signal);
+    if ('fault' in answer) throw new Error(answer.fault);
+    return answer.text;
+  } finally {
+    giveBack();
+  }
+}
+
+/** @throws also when there can be no more threads */
+async function answerFrom(source: string, workerData: object, signal: AbortSignal): Promise<Answer> {
   const worker = new Worker(source, {
     workerData,
     resourceLimits: { maxOldGenerationSizeMb: MAX_HEAP_MIB },
@@ -48,12 +59,9 @@ export async function readInThread(script: string, workerData: object, signal: A
   worker.stdout.resume();
   worker.stderr.resume();
   try {
-    const answer = await untilAborted(answerOf(worker), signal);
-    if ('fault' in answer) throw new Error(answer.fault);
-    return answer.text;
+    return await untilAborted(answerOf(worker), signal);
   } finally {
     await worker.terminate();
-    giveBack();
   }
 }
 

@@ -1,6 +1,17 @@
 import { randomUUID } from 'node:crypto';
 import { constants } from 'node:fs';
-import { type FileHandle, link, lstat, mkdtemp, open, readlink, rename, rm, unlink } from 'node:fs/promises';
+import {
+  access as checkAccess,
+  type FileHandle,
+  link,
+  lstat,
+  mkdtemp,
+  open,
+  readlink,
+  rename,
+  rm,
+  unlink,
+} from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { FileAccess } from '../../src/sandbox/file-access.ts';
@@ -75,7 +86,7 @@ export class Replacement implements AsyncDisposable {
     try {
       if (options.isExclusive) throw fault('EEXIST', path);
       target.requireFile(path);
-      access.require(target, 'write', path);
+      await requireWritable(access, target, path);
       const place = await placeFor(access, target, path);
       return new Replacement(access, path, target, place, options);
     } catch (error) {
@@ -199,6 +210,16 @@ async function pinOrMissing(access: FileAccess, path: string): Promise<Pin | und
   }
 }
 
+/** A rename would replace a file that may not be written: nothing of it is opened. @throws EACCES, EROFS */
+async function requireWritable(access: FileAccess, target: Pin, path: string): Promise<void> {
+  access.require(target, 'write', path);
+  // The kernel knows for a process of its own account alone.
+  if (access.identity !== undefined) return;
+  await checkAccess(target.link, constants.W_OK).catch((error: unknown) => {
+    throw codeOf(error) === 'EROFS' ? fault('EROFS', path) : fault('EACCES', path);
+  });
+}
+
 /** A link that points nowhere yet leads to where the file is made. */
 async function beginNew(
   access: FileAccess,
@@ -219,7 +240,7 @@ async function beginNew(
     access.require(parent, 'search', path);
     const place = await temporaryIn(parent, name, 0o666, path);
     try {
-      await access.claim(place.temporary, parent.stats);
+      await access.claimOpen(place.handle, parent.stats);
     } catch (error) {
       await place.handle.close();
       await unlink(place.temporary).catch(() => {});
@@ -283,7 +304,12 @@ async function placeBeside(access: FileAccess, target: Pin): Promise<Place | und
 async function placeElsewhere(name: string): Promise<Place> {
   const folder = await mkdtemp(join(tmpdir(), TEMPORARY_PREFIX));
   const temporary = join(folder, 'new');
-  return { handle: await open(temporary, CREATE, 0o600), temporary, isInPlace: true, name, folder };
+  try {
+    return { handle: await open(temporary, CREATE, 0o600), temporary, isInPlace: true, name, folder };
+  } catch (error) {
+    await rm(folder, { recursive: true, force: true });
+    throw error;
+  }
 }
 
 /** File systems without hard links get a rename, with a small gap after a last look. */

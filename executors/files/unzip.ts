@@ -116,7 +116,7 @@ class Target implements AsyncDisposable {
     });
     if (!created) return this.#replace(path, entry, content, parent, name);
     try {
-      await this.#access.claim(parent.child(name), parent.stats);
+      await this.#access.claimOpen(created, parent.stats);
       await copyTo(created, entry, content);
       if (mode !== undefined) await created.chmod(mode);
     } catch (error) {

@@ -22,7 +22,7 @@ export interface UploadOptions extends UnzipLimits {
 
 /**
  * Stores an uploaded file, or unpacks it (V0 §2.5). It is written to disk as it comes; before all of it is there, nothing is to be
- * seen of it, and nothing stays when it fails.
+ * seen of it, and when it fails nothing stays but directories that were made for it, and what `unzip` tells of.
  * @param content throws when the upload breaks off
  * @throws AppError TRANSFER_FAILED, ARCHIVE_REFUSED, DISK_FULL
  */

@@ -1,5 +1,5 @@
 import type { Stats } from 'node:fs';
-import { lchown, mkdir, open, readlink, realpath, stat } from 'node:fs/promises';
+import { type FileHandle, lchown, mkdir, open, readlink, realpath, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { Account } from './account.ts';
 import { codeOf, fault, OutsideRootsError } from './file-faults.ts';
@@ -85,9 +85,20 @@ export class FileAccess {
 
   /** Gives a new entry to the account. @param directory what it is in, whose set-group-id bit hands its group down */
   async claim(path: string, directory: Stats): Promise<void> {
-    if (this.identity === undefined) return;
+    const owner = this.#ownerIn(directory);
+    if (owner) await lchown(path, owner.uid, owner.gid);
+  }
+
+  /** The same for a new file that is open: whatever somebody has put under its name meanwhile keeps its owner. */
+  async claimOpen(file: FileHandle, directory: Stats): Promise<void> {
+    const owner = this.#ownerIn(directory);
+    if (owner) await file.chown(owner.uid, owner.gid);
+  }
+
+  #ownerIn(directory: Stats): { uid: number; gid: number } | undefined {
+    if (this.identity === undefined) return undefined;
     const { uid, gid } = this.identity;
-    await lchown(path, uid, (directory.mode & SETGID) === 0 ? gid : directory.gid);
+    return { uid, gid: (directory.mode & SETGID) === 0 ? gid : directory.gid };
   }
 
   /** The directory, made with those above it where they are missing. @throws ENOTDIR and what `pin` throws */

@@ -65,6 +65,15 @@ test('what large texts have in common is set aside, and the rest is right', () =
   }
 });
 
+test('thousands of changes are not looked for one by one to the end, and are right', () => {
+  const text = (word: string): string =>
+    Array.from({ length: 10_000 }, (_, index) => `${index % 2 === 0 ? 'same' : word} ${index}`).join('\n');
+  const [before, after] = [text('old'), text('new')];
+  const diff = unifiedDiff('p', before, after);
+  expect(patched(before, diff) === after).toBe(true);
+  expect(diff.match(/^@@ /gm)?.length).toBeLessThan(5000);
+});
+
 test('a change of millions of lines has no diff', () => {
   expect(unifiedDiff('p', '', 'a\n'.repeat(1_000_000))).toContain('@@ -0,0 +1,1000000 @@');
   expect(unifiedDiff('p', '', 'a\n'.repeat(3_000_000))).toBe('');

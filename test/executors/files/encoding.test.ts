@@ -40,6 +40,15 @@ test('a file says itself what it is', async () => {
   expect((await decode(bytes ?? Buffer.alloc(0))).text).toContain('"ж"');
 });
 
+test.each(['base64', 'hex', 'internal', 'ucs2', 'ucs-2', 'utf16le', 'utf-16', 'UTF-32'])(
+  'what is named is not the encoding of the file: %s',
+  async (name) => {
+    const text = `Content-Transfer-Encoding: ${name}\nSubject: d\xe9j\xe0 vu, caf\xe9 et th\xe9\n`;
+    const decoded = await decode(Buffer.from(text, 'latin1'));
+    expect(decoded.text).toContain(`Content-Transfer-Encoding: ${name}\n`);
+  },
+);
+
 test('any bytes come back', async () => {
   await fc.assert(
     fc.asyncProperty(fc.uint8Array({ maxLength: 300 }), async (array) => {
