@@ -10,6 +10,7 @@ import {
   MAX_NOTE_CHARS,
   MAX_NOTES,
 } from './limits.ts';
+import { watchStarvation } from './starvation.ts';
 import type { Tab } from './tab.ts';
 import { Tabs } from './tabs.ts';
 import { ifWithin, within } from './within.ts';
@@ -130,10 +131,11 @@ export class BrowserSession {
   }
 
   async #start(): Promise<void> {
-    const { cdp } = this.process;
+    const { cdp, pid } = this.process;
     this.#tabs = await Tabs.open({
       context: this.#context,
       cdp,
+      watchStarvation: () => watchStarvation(pid),
       onOpen: (tab) => this.#watch(tab),
       note: (text) => this.note(text),
     });
