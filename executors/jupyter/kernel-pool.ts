@@ -91,7 +91,7 @@ export class KernelPool {
       kernel = await Kernel.start({ endpoint, name: spec, directory, isLocal, onProblem: onLog });
     } catch (error) {
       if (!(error instanceof UnreachableError)) throw error;
-      gateway.giveUp();
+      gateway.giveUp(endpoint);
       if (!gateway.isLocal || isRetry) throw error;
       return this.#start(name, directory, true);
     }
