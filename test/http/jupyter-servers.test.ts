@@ -294,6 +294,12 @@ describe('readiness', () => {
     expect((await readiness(server)).subsystems.jupyter).toBe('ready');
   });
 
+  test('a wrong name of a kernel says nothing about the server', async () => {
+    await using server = await startJupyterServer();
+    expect((await runCell(server, '1', { kernel: 'klingon' })).content).toContain('There is no kernel "klingon"');
+    expect((await readiness(server)).subsystems.jupyter).toBe('ready');
+  });
+
   test('with the plugin it starts by itself, and nothing waits for it', async () => {
     await using server = await startJupyterServer(['--plugins', 'jupyter']);
     expect((await readiness(server)).status).toBe('ready');
