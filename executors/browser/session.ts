@@ -51,7 +51,9 @@ export class BrowserSession {
     this.process = process;
     this.#context = context;
     this.ended = this.#ending.signal;
-    process.onEnd(() => this.#ending.abort());
+    // A browser outlives many sessions.
+    const stopListening = process.onEnd(() => this.#ending.abort());
+    this.ended.addEventListener('abort', stopListening, { once: true });
     this.downloads = new Downloads({
       ...options,
       onLine: (text) => this.#tell(text),
