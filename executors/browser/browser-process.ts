@@ -95,8 +95,9 @@ export class BrowserProcess {
     return performance.now() - this.startedAt;
   }
 
-  onEnd(listener: () => void): void {
-    this.cdp.onClose(listener);
+  /** @returns what ends the listening */
+  onEnd(listener: () => void): () => void {
+    return this.cdp.onClose(listener);
   }
 
   /** Memory of its own, of all its processes, in bytes. */

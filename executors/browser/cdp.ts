@@ -76,9 +76,11 @@ export class CdpConnection {
     return this.#browserSession;
   }
 
-  onClose(listener: () => void): void {
+  /** @returns what ends the listening */
+  onClose(listener: () => void): () => void {
     if (this.#isClosed) listener();
     else this.#closed.add(listener);
+    return () => this.#closed.delete(listener);
   }
 
   /** Events of our sessions. @returns what ends the listening */

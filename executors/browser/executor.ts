@@ -3,7 +3,7 @@ import type { SessionInfo } from '../../src/protocol/http.ts';
 import { errorObservation } from '../../src/protocol/observations.ts';
 import type { FileAccess } from '../../src/sandbox/file-access.ts';
 import type { BrowserAction } from './browser-action.ts';
-import { LaunchError, missingForLaunch } from './browser-process.ts';
+import { type BrowserProcess, LaunchError, missingForLaunch } from './browser-process.ts';
 import { downloadsDirectory } from './downloads.ts';
 import type { FleetOptions } from './fleet.ts';
 import { ACTION_LIMIT_MS } from './limits.ts';
@@ -42,6 +42,8 @@ export class BrowserExecutor implements Executor<'browse' | 'browse_interactive'
   readonly #options: BrowserOptions;
   readonly #registry: SessionRegistry;
   readonly #screenshots: Screenshots;
+  /** Whose end is noticed. */
+  readonly #watched = new WeakSet<BrowserProcess>();
   #health: SubsystemHealth = { status: 'lazy' };
   #isStopped = false;
 
@@ -170,6 +172,8 @@ export class BrowserExecutor implements Executor<'browse' | 'browse_interactive'
     const wasUp = this.#health.status === 'ready';
     this.#health = { status: 'ready' };
     if (!wasUp) this.#options.onState?.('up', `pid ${process.pid}`);
+    if (this.#watched.has(process)) return;
+    this.#watched.add(process);
     process.onEnd(() => {
       if (this.#isStopped || this.#registry.hasBrowser || this.#health.status !== 'ready') return;
       this.#health = { status: 'lazy', reason: 'The browser has ended; the next action starts it anew.' };

@@ -37,12 +37,12 @@ export interface PageView {
 export async function observe(tab: Tab, request: ObserveRequest, deadline: Deadline): Promise<PageView> {
   const { url, documents } = tab;
   const picture = takeScreenshot(tab).catch(() => undefined);
-  const page = await deadline.within(OBSERVE_LIMIT_MS, markPage(tab));
+  const page = await tab.within(deadline, OBSERVE_LIMIT_MS, markPage(tab));
   const [main] = page.frames;
   const [elements, trees, text] = await Promise.all([
-    deadline.within(OBSERVE_LIMIT_MS, lookAtElements(tab, page)),
-    request.hasTree ? deadline.ifWithin(OBSERVE_LIMIT_MS, readTrees(tab, page)) : undefined,
-    request.hasText ? deadline.ifWithin(OBSERVE_LIMIT_MS, readText(tab, page)) : undefined,
+    tab.within(deadline, OBSERVE_LIMIT_MS, lookAtElements(tab, page)),
+    request.hasTree ? tab.ifWithin(deadline, OBSERVE_LIMIT_MS, readTrees(tab, page)) : undefined,
+    request.hasText ? tab.ifWithin(deadline, OBSERVE_LIMIT_MS, readText(tab, page)) : undefined,
   ]);
   // The browser never answers for a picture of a page that was replaced.
   const replaced = tab.replaced(documents, deadline, PICTURE_LIMIT_MS).then(() => undefined);

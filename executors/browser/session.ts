@@ -10,6 +10,7 @@ import {
   MAX_NOTE_CHARS,
   MAX_NOTES,
 } from './limits.ts';
+import { watchStarvation } from './starvation.ts';
 import type { Tab } from './tab.ts';
 import { Tabs } from './tabs.ts';
 import { ifWithin, within } from './within.ts';
@@ -50,7 +51,9 @@ export class BrowserSession {
     this.process = process;
     this.#context = context;
     this.ended = this.#ending.signal;
-    process.onEnd(() => this.#ending.abort());
+    // A browser outlives many sessions.
+    const stopListening = process.onEnd(() => this.#ending.abort());
+    this.ended.addEventListener('abort', stopListening, { once: true });
     this.downloads = new Downloads({
       ...options,
       onLine: (text) => this.#tell(text),
@@ -130,10 +133,11 @@ export class BrowserSession {
   }
 
   async #start(): Promise<void> {
-    const { cdp } = this.process;
+    const { cdp, pid } = this.process;
     this.#tabs = await Tabs.open({
       context: this.#context,
       cdp,
+      watchStarvation: () => watchStarvation(pid),
       onOpen: (tab) => this.#watch(tab),
       note: (text) => this.note(text),
     });

@@ -2,6 +2,8 @@ import type { BrowserContext, Page } from 'playwright-core';
 import type { CdpConnection } from './cdp.ts';
 import { ANSWER_LIMIT_MS, FRAME_LIMIT_MS, MAX_DIALOGS, OBSERVATION_RESERVE_MS } from './limits.ts';
 import { type Attached, PageTarget } from './page-target.ts';
+import { patiently } from './patience.ts';
+import type { StarvationWatch } from './starvation.ts';
 import { type LateActivity, Traffic } from './traffic.ts';
 import { type Deadline, ifWithin, LimitError, within } from './within.ts';
 import { evaluateIn, worldOf } from './world.ts';
@@ -21,6 +23,7 @@ export class Tab {
   readonly cdp: CdpConnection;
   readonly #target: PageTarget;
   readonly #traffic: Traffic;
+  readonly #watchStarvation: () => StarvationWatch;
   readonly #waiters = new Set<() => void>();
   state: TabState = 'ok';
   /** Called when a script was ended. */
@@ -37,9 +40,10 @@ export class Tab {
   #documentDialogs = 0;
   #dialogAt = -Infinity;
 
-  constructor(page: Page, context: BrowserContext, cdp: CdpConnection) {
+  constructor(page: Page, context: BrowserContext, cdp: CdpConnection, watchStarvation: () => StarvationWatch) {
     this.page = page;
     this.cdp = cdp;
+    this.#watchStarvation = watchStarvation;
     this.#traffic = new Traffic(
       page,
       () => (this.#documentDialogs = 0),
@@ -108,9 +112,9 @@ export class Tab {
     { expectedMs, ...argument }: { readonly expectedMs: number; readonly [name: string]: unknown },
   ): Promise<T | undefined> {
     const asked = this.evaluate<T>(script, argument);
-    const limitMs = deadline.left(expectedMs + ANSWER_LIMIT_MS, OBSERVATION_RESERVE_MS);
+    const maxMs = deadline.left(Infinity, OBSERVATION_RESERVE_MS);
     try {
-      return await this.#answer(asked, limitMs, deadline.signal);
+      return await this.#answer(asked, Math.min(maxMs, expectedMs + ANSWER_LIMIT_MS), maxMs, deadline.signal);
     } catch (error) {
       if (!(error instanceof LimitError) || deadline.isUp(OBSERVATION_RESERVE_MS) || this.isGone) return undefined;
       await this.#endScript(asked, deadline);
@@ -124,7 +128,8 @@ export class Tab {
     const asked = this.evaluate('() => 1', {});
     try {
       // When little time is left it is shared: for the answer, for the one after the script was ended, for what comes then.
-      await this.#answer(asked, Math.min(ANSWER_LIMIT_MS, deadline.left(Infinity) / 3), deadline.signal);
+      const maxMs = deadline.left(Infinity) / 3;
+      await this.#answer(asked, Math.min(ANSWER_LIMIT_MS, maxMs), maxMs, deadline.signal);
       this.state = 'ok';
     } catch (error) {
       if (this.isGone) return false;
@@ -133,6 +138,15 @@ export class Tab {
       else this.state = 'ok';
     }
     return this.state === 'ok';
+  }
+
+  /** What the browser says of the page, or a rejection: at the deadline, or after a limit that the machine had the time for. @throws LimitError */
+  within<T>(deadline: Deadline, limitMs: number, promise: Promise<T>): Promise<T> {
+    return this.#patiently(promise, limitMs, deadline.left(Infinity), deadline.signal);
+  }
+
+  ifWithin<T>(deadline: Deadline, limitMs: number, promise: Promise<T>): Promise<T | undefined> {
+    return this.within(deadline, limitMs, promise).catch(() => undefined);
   }
 
   /** Gives up what is under way to the page, a navigation too. */
@@ -191,15 +205,19 @@ export class Tab {
   }
 
   /** Who raises one dialog after the other is not waited for as long as others. */
-  async #answer<T>(asked: Promise<T>, limitMs: number, signal: AbortSignal): Promise<T> {
-    const endsAt = performance.now() + limitMs;
-    const isEarly = limitMs > RAISING_LIMIT_MS;
+  async #answer<T>(asked: Promise<T>, limitMs: number, maxMs: number, signal: AbortSignal): Promise<T> {
+    const [from, earlyMs] = [performance.now(), Math.min(RAISING_LIMIT_MS, limitMs)];
     try {
-      return await within(isEarly ? RAISING_LIMIT_MS : limitMs, asked, signal);
+      return await within(earlyMs, asked, signal);
     } catch (error) {
-      if (!(error instanceof LimitError) || signal.aborted || !isEarly || this.isRaising) throw error;
-      return within(endsAt - performance.now(), asked, signal);
+      if (!(error instanceof LimitError) || signal.aborted || maxMs <= earlyMs || this.isRaising) throw error;
+      const passedMs = performance.now() - from;
+      return this.#patiently(asked, limitMs - passedMs, maxMs - passedMs, signal);
     }
+  }
+
+  #patiently<T>(promise: Promise<T>, limitMs: number, maxMs: number, signal: AbortSignal): Promise<T> {
+    return patiently(promise, { limitMs, maxMs, signal, watch: this.#watchStarvation });
   }
 
   /** Whether it helped is shown by the answer to what was asked. */
@@ -212,7 +230,9 @@ export class Tab {
       () => true,
     );
     void this.#terminate().catch(() => {});
-    const isBack = (await ifWithin(deadline.left(ANSWER_LIMIT_MS), answered, deadline.signal)) === true;
+    const maxMs = deadline.left(Infinity) / 2;
+    const back = this.#patiently(answered, Math.min(ANSWER_LIMIT_MS, maxMs), maxMs, deadline.signal);
+    const isBack = await back.catch(() => false);
     if (this.isGone) return;
     this.state = isBack ? 'ok' : 'stuck';
     if (isBack) this.onInterrupt?.();

@@ -2,6 +2,7 @@ import type { BrowserContext, Page } from 'playwright-core';
 import type { CdpConnection } from './cdp.ts';
 import { ActionFault } from './fault.ts';
 import { MAX_TABS, OPEN_LIMIT_MS } from './limits.ts';
+import type { StarvationWatch } from './starvation.ts';
 import { Tab } from './tab.ts';
 import { type Deadline, ifWithin } from './within.ts';
 
@@ -13,6 +14,8 @@ interface Target {
 export interface TabsOptions {
   readonly context: BrowserContext;
   readonly cdp: CdpConnection;
+  /** Of the browser's processes. */
+  readonly watchStarvation: () => StarvationWatch;
   readonly onOpen: (tab: Tab) => void;
   readonly note: (text: string) => void;
 }
@@ -137,8 +140,8 @@ export class Tabs {
   #add(page: Page): Tab {
     const known = this.#tabs.find((tab) => tab.page === page);
     if (known) return known;
-    const { context, cdp, onOpen, note } = this.#options;
-    const tab = new Tab(page, context, cdp);
+    const { context, cdp, watchStarvation, onOpen, note } = this.#options;
+    const tab = new Tab(page, context, cdp, watchStarvation);
     void this.#know(tab);
     if (this.#tabs.length >= MAX_TABS) {
       note(`The page tried to open more than ${MAX_TABS} tabs: one was closed at once`);

@@ -34,6 +34,7 @@ export interface CellOutput {
 /** Text of an answer, in code points: beyond this its middle is left out. */
 export const MAX_TEXT_CODE_POINTS = 100_000;
 const PIECE_CHARS = 128 * 1024;
+const HIGH_SURROGATE = /[\ud800-\udbff]/;
 /** What threads of a cell print behind its end, in characters; the rest is not kept. */
 const MAX_LATE_CHARS = 1024 * 1024;
 
@@ -121,8 +122,7 @@ export class CellRun {
       return;
     }
     // In pieces, so that a large message is not copied whole again and again.
-    for (let at = 0; at < text.length; at += PIECE_CHARS) {
-      const piece = text.slice(at, at + PIECE_CHARS);
+    for (const piece of piecesOf(text)) {
       this.#area.stream(name, piece);
       this.#tell(piece);
     }
@@ -144,6 +144,16 @@ export class CellRun {
     const room = MAX_LATE_CHARS - this.#lateChars;
     this.#lateChars += text.length;
     if (room > 0 && text !== '') this.#options.emit?.(withoutEscapes(text.slice(0, room)));
+  }
+}
+
+/** Of at most PIECE_CHARS each; none ends within a surrogate pair, whose halves are no characters. */
+function* piecesOf(text: string): Generator<string> {
+  for (let at = 0; at < text.length;) {
+    const end = at + PIECE_CHARS;
+    const isPairSplit = HIGH_SURROGATE.test(text.charAt(end - 1)) && end < text.length;
+    yield text.slice(at, isPairSplit ? end - 1 : end);
+    at = isPairSplit ? end - 1 : end;
   }
 }
 

@@ -58,6 +58,20 @@ export class KernelChannel {
     else if (this.#waiting.length < MAX_WAITING) this.#waiting.push(frame);
   }
 
+  /** Resolves when the server has answered, behind all that it had sent before; or when there is no server. */
+  answered(): Promise<void> {
+    const socket = this.#socket;
+    if (!this.#isOpen || !socket) return Promise.resolve();
+    return new Promise((resolve) => {
+      const end = (): void => {
+        socket.off('pong', end).off('close', end);
+        resolve();
+      };
+      socket.on('pong', end).on('close', end);
+      socket.ping();
+    });
+  }
+
   /** Stops reading, so that the server has to wait. */
   pause(): void {
     if (this.#isOpen) this.#socket?.pause();
@@ -126,8 +140,15 @@ export class KernelChannel {
   #onMessage(data: Buffer, isBinary: boolean): void {
     if (this.#isClosed) return;
     const message = readMessage(data, isBinary);
-    if (message) this.#options.onMessage(message);
-    else this.#options.onProblem('a frame that is no message of the Jupyter protocol');
+    if (!message) {
+      this.#options.onProblem('a frame that is no message of the Jupyter protocol');
+      return;
+    }
+    try {
+      this.#options.onMessage(message);
+    } catch (error) {
+      this.#options.onProblem(`a message of the type ${message.type} cannot be taken: ${String(error)}`);
+    }
   }
 
   #onClose(reason: string, isRefused: boolean): void {

@@ -31,11 +31,19 @@ export class Environment {
   /** Cells have changed variables. */
   remember(changes: EnvironmentChanges): void {
     for (const [name, value] of Object.entries(changes)) {
-      const grown = name.length + (value?.length ?? 0);
-      if (this.#ownChars + grown > MAX_OWN_CHARS) return;
-      if (!this.#own.has(name)) this.#ownChars += grown;
+      this.#forget(name);
+      const chars = charsOf(name, value);
+      if (this.#ownChars + chars > MAX_OWN_CHARS) continue;
+      this.#ownChars += chars;
       this.#own.set(name, value);
     }
+  }
+
+  #forget(name: string): void {
+    const value = this.#own.get(name);
+    if (value === undefined) return;
+    this.#own.delete(name);
+    this.#ownChars -= charsOf(name, value);
   }
 
   /**
@@ -51,9 +59,13 @@ export class Environment {
     for (const [name, value] of wanted) if (this.#applied.get(name) !== value) changes[name] = value;
     for (const name of this.#applied.keys()) if (!wanted.has(name) && !isShellOwn(name)) changes[name] = null;
     if (isFresh) Object.assign(changes, Object.fromEntries(this.#own));
-    else for (const name of Object.keys(changes)) this.#own.delete(name);
+    else for (const name of Object.keys(changes)) this.#forget(name);
     this.#applied = wanted;
     this.#appliedText = exports;
     return Object.keys(changes).length === 0 ? undefined : changes;
   }
+}
+
+function charsOf(name: string, value: string | null): number {
+  return name.length + (value?.length ?? 0);
 }

@@ -1,8 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { randomBytes, randomUUID } from 'node:crypto';
+import { once } from 'node:events';
 import { chownSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
+import { setTimeout as delay } from 'node:timers/promises';
 import { endProcesses } from '../../src/sandbox/processes.ts';
 import { isObject } from './messages.ts';
 import { gatewaySource } from './python-side.ts';
@@ -16,8 +18,8 @@ export interface Gateway {
   readonly isLocal: boolean;
   /** Makes sure that it runs. @throws JupyterError */
   start(): Promise<Endpoint>;
-  /** It does not answer any more: the next start makes a new one. */
-  giveUp(): void;
+  /** The one at an address does not answer any more: if there is no other yet, the next start makes one. */
+  giveUp(endpoint: Endpoint): void;
   /** Called when it has ended by itself, with the cause. */
   onExit: (cause: string) => void;
   stop(): Promise<void>;
@@ -60,6 +62,8 @@ export interface ChildGatewayOptions {
 
 const START_LIMIT_MS = 60_000;
 const STOP_GRACE_MS = 300;
+/** For what a gateway that has ended says; something that it has started may hold the pipe for longer. */
+const LAST_WORDS_MS = 5000;
 /** Last part of the log, for the reason of a failure. */
 const MAX_LOG_CHARS = 4000;
 /** As gateway.py ends when the interpreter has no Jupyter. */
@@ -97,9 +101,9 @@ export class ChildGateway implements Gateway {
     return this.#starting;
   }
 
-  giveUp(): void {
+  giveUp(endpoint: Endpoint): void {
     const child = this.#child;
-    if (!child) return;
+    if (child?.endpoint !== endpoint) return;
     this.#child = undefined;
     child.process.kill('SIGKILL');
     this.onExit('it did not answer');
@@ -134,6 +138,7 @@ export class ChildGateway implements Gateway {
         continue;
       }
       const outcome = await this.#startWith(interpreter);
+      if (this.#isStopped) throw new JupyterError('The server is shutting down.');
       if (typeof outcome !== 'string') {
         this.#child = outcome;
         return outcome.endpoint;
@@ -165,6 +170,8 @@ export class ChildGateway implements Gateway {
     child.stdin.on('error', ignore);
     const token = randomBytes(24).toString('hex');
     child.stdin.write(`${JSON.stringify({ token, runtime_dir: directory })}\n`);
+    const closed = once(child, 'close');
+    closed.catch(ignore);
     const outcome = await outcomeOf(child);
     if (typeof outcome === 'number') {
       child.once(
@@ -175,6 +182,8 @@ export class ChildGateway implements Gateway {
     }
     child.kill('SIGKILL');
     this.#marks.delete(mark);
+    // Its last words may be on their way.
+    await Promise.race([closed.catch(ignore), delay(LAST_WORDS_MS, undefined, { ref: false })]);
     if (outcome.exitCode === NOT_INSTALLED) return lastLine(log) || 'it has no Jupyter';
     const refusal = notExecutable(account, outcome.exitCode);
     if (refusal !== undefined) return refusal;

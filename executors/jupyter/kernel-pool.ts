@@ -2,7 +2,7 @@ import type { Gateway } from './gateway.ts';
 import { Kernel } from './kernel.ts';
 import { textOf } from './messages.ts';
 import { setUpRequest, stateOf } from './python-side.ts';
-import { type Endpoint, JupyterError, listKernelSpecs, UnreachableError } from './rest.ts';
+import { type Endpoint, JupyterError, listKernelSpecs, UnknownKernelError, UnreachableError } from './rest.ts';
 
 /** A kernel that has been set up. */
 export interface PreparedKernel {
@@ -91,7 +91,7 @@ export class KernelPool {
       kernel = await Kernel.start({ endpoint, name: spec, directory, isLocal, onProblem: onLog });
     } catch (error) {
       if (!(error instanceof UnreachableError)) throw error;
-      gateway.giveUp();
+      gateway.giveUp(endpoint);
       if (!gateway.isLocal || isRetry) throw error;
       return this.#start(name, directory, true);
     }
@@ -109,7 +109,7 @@ export class KernelPool {
       this.#specs = await listKernelSpecs(endpoint);
     const { names, defaultName } = this.#specs;
     if (name === undefined || names.includes(name)) return name ?? defaultName;
-    throw new JupyterError(
+    throw new UnknownKernelError(
       `There is no kernel ${JSON.stringify(name)}: args.kernel can be ${names.toSorted().join(', ')}.`,
     );
   }

@@ -32,7 +32,13 @@ export interface KernelOptions {
 }
 
 export type CellEnd =
-  | { readonly kind: 'replied'; readonly status: 'ok' | 'error' | 'aborted'; readonly reply: JsonObject }
+  | {
+      readonly kind: 'replied';
+      readonly status: 'ok' | 'error' | 'aborted';
+      readonly reply: JsonObject;
+      /** Whether some of its output may have been lost on the way, with a connection that broke or in a message that cannot be read. */
+      readonly isIncomplete: boolean;
+    }
   /** The kernel has finished it, and its end was lost with a broken connection. */
   | { readonly kind: 'unknown' }
   /** It is gone, or its server is and nobody knows. */
@@ -48,16 +54,21 @@ interface Running {
   readonly end: (end: CellEnd) => void;
   reply: JsonObject | undefined;
   isIdle: boolean;
+  isIncomplete: boolean;
   isEnded: boolean;
 }
 
 /** How often a local kernel's process is looked at: while a cell runs, and otherwise. */
 const BUSY_LOOK_MS = 100;
 const IDLE_LOOK_MS = 1000;
-/** What a dead kernel has sent is still on its way through the server for so long. */
+/** What a dead kernel has sent has come through its server when nothing more came for so long, and the server answers. */
 const LAST_OUTPUT_MS = 200;
+/** For a server that does not answer, or goes on sending. */
+const LAST_OUTPUT_LIMIT_MS = 5000;
 /** Outputs may come so long after the reply, without a sign that any was lost. */
 const IDLE_LIMIT_MS = 2000;
+/** Questions whether a kernel has come to the end of what was asked before; more than this are not open at a time. */
+const MAX_OPEN_QUESTIONS = 8;
 /** A kernel that does not answer within this has failed to start. */
 const READY_LIMIT_MS = 60_000;
 const ASK_AGAIN_MS = 1000;
@@ -81,6 +92,9 @@ export class Kernel {
   #pid: number | undefined;
   #watch: NodeJS.Timeout | undefined;
   #runningCells = 0;
+  #openQuestions = 0;
+  #questionTimer: NodeJS.Timeout | undefined;
+  #received = 0;
 
   /** From `kernel_info_reply`, such as `python`. */
   language = '';
@@ -99,12 +113,18 @@ export class Kernel {
       url: address.href,
       headers: authorization(options.endpoint),
       onMessage: (message) => this.#onMessage(message),
-      onReconnect: () => this.#resynchronize(),
+      onReconnect: () => {
+        this.#missOutput();
+        this.#resynchronize();
+      },
       onLost: (reason, isServerGone) => {
         this.#isServerGone = isServerGone;
         this.#end(reason);
       },
-      onProblem: options.onProblem,
+      onProblem: (text) => {
+        this.#missOutput();
+        options.onProblem(text);
+      },
     });
     this.#look();
   }
@@ -224,8 +244,8 @@ export class Kernel {
     }
     const language = answer['language_info'];
     this.language = isObject(language) ? textOf(language['name']) : '';
+    for (const running of this.#requests.values()) this.#settle(running, { kind: 'unknown' });
     this.#requests.clear();
-    this.#runningCells = 0;
   }
 
   #timer(ms: number): Promise<void> {
@@ -235,7 +255,7 @@ export class Kernel {
   #send(id: string, frame: string, onMessage: (message: KernelMessage) => void): Cell {
     let end: (end: CellEnd) => void = ignore;
     const ended = new Promise<CellEnd>((resolve) => (end = resolve));
-    const running: Running = { onMessage, end, reply: undefined, isIdle: false, isEnded: false };
+    const running: Running = { onMessage, end, reply: undefined, isIdle: false, isIncomplete: false, isEnded: false };
     if (!this.#isAlive) {
       void this.#died.then((cause) => end(this.#deathOf(cause)));
       return { ended };
@@ -255,8 +275,14 @@ export class Kernel {
     }
   }
 
+  /** What runs may have sent something that never arrived. */
+  #missOutput(): void {
+    for (const running of this.#requests.values()) running.isIncomplete = true;
+  }
+
   #onMessage(message: KernelMessage): void {
     const { type, content } = message;
+    this.#received += 1;
     if (type === 'status') {
       const state = content['execution_state'];
       if (state === 'restarting' || state === 'dead') void this.#endLater('its server found it dead');
@@ -266,13 +292,14 @@ export class Kernel {
     if (type === 'status') running.isIdle ||= content['execution_state'] === 'idle';
     if (type.endsWith('_reply')) running.reply ??= content;
     if (!type.endsWith('_reply')) running.onMessage(message);
-    if (type.endsWith('_reply') && !running.isIdle) this.#expectIdle(running);
+    if (type.endsWith('_reply') && !running.isIdle) this.#expectIdle();
     if (running.isEnded || !running.isIdle || running.reply === undefined) return;
     const status = textOf(running.reply['status']);
     this.#settle(running, {
       kind: 'replied',
       status: status === 'error' || status === 'aborted' ? status : 'ok',
       reply: running.reply,
+      isIncomplete: running.isIncomplete,
     });
   }
 
@@ -284,11 +311,13 @@ export class Kernel {
   }
 
   /** A kernel that has replied is idle at once, unless that message was lost on the way. */
-  #expectIdle(running: Running): void {
-    setTimeout(() => {
-      if (running.isEnded || !this.#isAlive) return;
-      this.#resynchronize();
-      this.#expectIdle(running);
+  #expectIdle(): void {
+    this.#questionTimer ??= setTimeout(() => {
+      this.#questionTimer = undefined;
+      const isExpected = [...this.#requests.values()].some(({ isEnded, reply }) => !isEnded && reply !== undefined);
+      if (!isExpected || !this.#isAlive) return;
+      if (this.#openQuestions < MAX_OPEN_QUESTIONS) this.#resynchronize();
+      this.#expectIdle();
     }, IDLE_LIMIT_MS).unref();
   }
 
@@ -297,7 +326,9 @@ export class Kernel {
     const before = [...this.#requests.values()].filter(({ isEnded }) => !isEnded);
     if (before.length === 0) return;
     const { id, frame } = kernelInfoRequest(this.#session);
+    this.#openQuestions += 1;
     void this.#send(id, frame, ignore).ended.then(() => {
+      this.#openQuestions -= 1;
       for (const running of before) this.#settle(running, { kind: 'unknown' });
     });
   }
@@ -317,15 +348,25 @@ export class Kernel {
   async #endLater(cause: string): Promise<void> {
     if (this.#isDying || !this.#isAlive) return;
     this.#isDying = true;
-    await this.#timer(LAST_OUTPUT_MS);
+    await Promise.race([this.#lastOutput(), this.#timer(LAST_OUTPUT_LIMIT_MS)]);
     this.#end(cause);
     await this.#endProcess(0);
+  }
+
+  /** Until the server has passed on what it has of a dead kernel: it takes its time where the machine is busy. */
+  async #lastOutput(): Promise<void> {
+    for (let before = -1; before !== this.#received && this.#isAlive;) {
+      before = this.#received;
+      await this.#timer(LAST_OUTPUT_MS);
+      await this.#channel.answered();
+    }
   }
 
   #end(cause: string): void {
     if (!this.#isAlive) return;
     this.#isAlive = false;
     clearTimeout(this.#watch);
+    clearTimeout(this.#questionTimer);
     this.#channel.close();
     for (const running of this.#requests.values()) this.#settle(running, this.#deathOf(cause));
     this.#requests.clear();

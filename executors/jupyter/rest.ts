@@ -22,6 +22,9 @@ export class JupyterError extends Error {
 /** There was no answer at all. */
 export class UnreachableError extends JupyterError {}
 
+/** The server is well, and has no kernel of that name. */
+export class UnknownKernelError extends JupyterError {}
+
 /** An answer later than this is none; starting a kernel waits for its process. */
 const ANSWER_LIMIT_MS = 15_000;
 

@@ -7,7 +7,7 @@ import { MAX_TEXT_CODE_POINTS } from './cell-run.ts';
 import { ChildGateway, ExternalGateway, type Gateway } from './gateway.ts';
 import { KernelPool, type PreparedKernel } from './kernel-pool.ts';
 import type { JupyterOptions } from './options.ts';
-import { JupyterError } from './rest.ts';
+import { JupyterError, UnknownKernelError, UnreachableError } from './rest.ts';
 import { KernelSession } from './session.ts';
 
 /** Everything behind `run_ipython`: the server of kernels, and the sessions. Loaded with the first use. */
@@ -109,9 +109,14 @@ export class JupyterService {
       this.#health = { status: 'ready' };
       return prepared;
     } catch (error) {
-      // A wrong kernel name says nothing about the server.
-      const isOwnFault = error instanceof JupyterError && spec !== undefined && this.#health.status === 'ready';
-      if (!isOwnFault && !this.#isStopped)
+      // That one kernel of many does not start says nothing about the server.
+      const isOwnFault =
+        spec !== undefined &&
+        error instanceof JupyterError &&
+        !(error instanceof UnreachableError) &&
+        this.#health.status === 'ready';
+      if (error instanceof UnknownKernelError) this.#health = { status: 'ready' };
+      else if (!isOwnFault && !this.#isStopped)
         this.#health = { status: 'failed', reason: error instanceof Error ? error.message : String(error) };
       throw error;
     }

@@ -198,13 +198,13 @@ export class KernelSession {
       end = first;
     }
     if (end?.kind === 'died') notes.push(end.isServerGone ? texts.serverGone(end.cause) : texts.kernelDied(end.cause));
-    if (end?.kind === 'unknown') notes.push(texts.OUTPUT_LOST);
+    if (end?.kind === 'unknown' || (end?.kind === 'replied' && end.isIncomplete)) notes.push(texts.OUTPUT_LOST);
     if (end?.kind === 'replied' && endsKernel(end.reply)) {
       notes.push(texts.KERNEL_EXITED);
       this.#kernel = undefined;
       await kernel.close();
     }
-    if (!kernel.isAlive) this.#replace();
+    if (!kernel.isAlive) this.#replace(kernel);
     if (end?.kind === 'replied') for (const content of pagesOf(end.reply)) run.page(content);
     const status = end?.kind === 'replied' ? (end.status === 'ok' ? 'ok' : 'error') : 'error';
     const output: CellOutput = run.finish();
@@ -232,8 +232,9 @@ export class KernelSession {
   }
 
   /** A successor is started at once, so that the next cell need not wait. */
-  #replace(): void {
-    this.#kernel = undefined;
+  #replace(dead: Kernel): void {
+    // It may have one already, as after a restart.
+    if (this.#kernel?.kernel === dead) this.#kernel = undefined;
     if (!this.#isClosed) void this.#readyKernel().catch(ignore);
   }
 
@@ -270,7 +271,7 @@ export class KernelSession {
     if (this.#kernel !== prepared || this.#isRunning || this.#isClosed) return;
     this.#note = texts.diedBefore(cause);
     this.#kernel = undefined;
-    if (livedMs > STABLE_MS) this.#replace();
+    if (livedMs > STABLE_MS) this.#replace(prepared.kernel);
   }
 
   /**

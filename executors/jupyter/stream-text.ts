@@ -10,10 +10,11 @@ const MAX_ESCAPE_CHARS = 4096;
 
 const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f\u009b\u009d]/;
 const PLAIN_RUN = /[^\n\u0000-\u0008\u000b-\u001f\u007f\u009b\u009d]+/y;
+/** What may go on over many characters ends where the next one could begin: what is unfinished is looked through once. */
 const ESCAPE =
-  /(?:\u001b\[|\u009b)([0-?]*)[ -/]*([@-~])|(?:\u001b\]|\u009d)[^\u0007\u001b]*(?:\u0007|\u001b\\)|\u001b[PX^_][^\u001b]*\u001b\\|\u001b[ -/]*[0-OQ-WYZ\\`-~]/y;
+  /(?:\u001b\[|\u009b)([0-?]*)[ -/]*([@-~])|(?:\u001b\]|\u009d)[^\u0007\u001b\u009d]*(?:\u0007|\u001b\\)|\u001b[PX^_][^\u001b]*\u001b\\|\u001b[ -/]*[0-OQ-WYZ\\`-~]/y;
 const UNFINISHED_ESCAPE =
-  /(?:\u001b|(?:\u001b\[|\u009b)[0-?]*[ -/]*|(?:\u001b\]|\u009d)[^\u0007\u001b]*\u001b?|\u001b[PX^_][^\u001b]*\u001b?|\u001b[ -/]+)$/y;
+  /(?:\u001b|(?:\u001b\[|\u009b)[0-?]*[ -/]*|(?:\u001b\]|\u009d)[^\u0007\u001b\u009d]*\u001b?|\u001b[PX^_][^\u001b]*\u001b?|\u001b[ -/]+)$/y;
 
 /** What a stream of text looks like in the end: carriage returns, backspaces and cursor movements carried out, colours gone. */
 export class StreamText {
@@ -88,10 +89,10 @@ export class StreamText {
   #trim(): void {
     const excess = this.#lines.length - EDITABLE_LINES;
     if (excess > 0) this.#settle(excess);
-    if ((this.#lines[this.#row]?.length ?? 0) <= MAX_LINE_CHARS || this.#row < this.#lines.length - 1) return;
+    if ((this.#lines[this.#row]?.length ?? 0) <= MAX_LINE_CHARS) return;
     this.#settle(this.#row);
     this.#done.append(this.#lines[0] ?? '');
-    this.#lines = [''];
+    this.#lines[0] = '';
     this.#column = 0;
   }
 

@@ -38,7 +38,7 @@ export function diedBefore(cause: string): string {
 }
 
 export const OUTPUT_LOST =
-  '[The connection to the kernel was broken while the cell ran: some of its output may be missing.]';
+  '[While the cell ran the connection to the kernel broke, or brought what cannot be read: some of its output may be missing.]';
 
 export function directoryGone(wanted: string, actual: string): string {
   return `[The shell's directory ${wanted} cannot be entered: the kernel stays in ${actual}.]`;

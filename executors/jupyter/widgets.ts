@@ -5,6 +5,8 @@ const MAX_WIDGETS = 2000;
 const MAX_TEXT_CHARS = 4096;
 /** Widgets inside of each other. */
 const MAX_DEPTH = 8;
+/** Widgets in the text of one: some are in others many times. */
+const MAX_PARTS = 1000;
 const BAR_CELLS = 10;
 const MODEL_REFERENCE = 'IPY_MODEL_';
 const VIEW_TYPE = 'application/vnd.jupyter.widget-view+json';
@@ -45,7 +47,7 @@ export class Widgets {
   /** The text of a displayed widget; undefined when the bundle is of none, or of one that has no text. */
   textOf(bundle: JsonObject): string | undefined {
     const id = idOf(bundle);
-    const text = id === '' ? '' : this.#text(id, 0).trim();
+    const text = id === '' ? '' : this.#text(id, 0, { left: MAX_PARTS }).trim();
     return text === '' ? undefined : text;
   }
 
@@ -64,12 +66,14 @@ export class Widgets {
     this.#widgets.delete(oldest);
   }
 
-  #text(id: string, depth: number): string {
+  /** @param parts how many more are looked at */
+  #text(id: string, depth: number, parts: { left: number }): string {
     const widget = this.#widgets.get(id);
-    if (!widget || widget.isClosed || depth > MAX_DEPTH) return '';
+    if (!widget || widget.isClosed || depth > MAX_DEPTH || parts.left <= 0) return '';
+    parts.left -= 1;
     const { model, children, value, description } = widget;
     if (children.length > 0)
-      return children.map((child) => this.#text(child, depth + 1)).join(model === 'VBoxModel' ? '\n' : '');
+      return children.map((child) => this.#text(child, depth + 1, parts)).join(model === 'VBoxModel' ? '\n' : '');
     if (model.endsWith('ProgressModel')) return `${description}${bar(widget)}`;
     if (model.startsWith('HTML')) return withoutMarkup(String(value ?? ''));
     return model === 'LabelModel' ? String(value ?? '') : '';

@@ -1,5 +1,5 @@
 /** Kernels that die, hang or are cut off: the answer says so in time, and the next cell works. */
-import { existsSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { cancel, ended, eventsOf, outputOf, post } from '../support/actions.ts';
@@ -14,8 +14,6 @@ import {
 import { childrenOf, processesWith } from '../support/processes.ts';
 import type { TestServer } from '../support/server.ts';
 import { until } from '../support/wait.ts';
-
-/** The issue's own limit for telling a death, with room for a busy machine. */
 
 let server: TestServer;
 
@@ -245,6 +243,20 @@ describe('the gateway', () => {
     setTimeout(() => process.kill(pid, 'SIGCONT'), 3000);
     const lines = (await ended(server, id)).observation?.content.split('\n');
     expect(lines).toEqual(['start', ...Array.from({ length: 4000 }, (_, index) => String(index))]);
+  });
+
+  test('that stands still while a kernel dies passes on what it has printed last', async () => {
+    const go = join(server.workingDir, 'go');
+    const id = await begin(
+      `import os, time\nprint("start")\nwhile not os.path.exists("${go}"): time.sleep(0.01)\nprint("last"); os._exit(3)`,
+    );
+    await shown(id, 'start');
+    const pid = gatewayPid();
+    process.kill(pid, 'SIGSTOP');
+    writeFileSync(go, '');
+    // Long enough for the death to be noticed.
+    setTimeout(() => process.kill(pid, 'SIGCONT'), 1500);
+    expect((await ended(server, id)).observation?.content).toMatch(/^start\nlast\n\[The kernel died \(exit code 3\)/);
   });
 
   test('survives that its directory is removed', async () => {

@@ -1,6 +1,6 @@
 /** Where kernels come from: a gateway of our own, a Jupyter server that is there already, or none at all. */
 import { type ChildProcess, spawn } from 'node:child_process';
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
@@ -54,6 +54,12 @@ describe('a plain jupyter server', () => {
     rmSync(directory, { recursive: true, force: true });
   });
 
+  async function kernels(): Promise<{ readonly id: string; readonly connections: number }[]> {
+    const headers = { authorization: `token ${token}` };
+    const reply = await fetch(`http://127.0.0.1:${port}/api/kernels`, { headers });
+    return (await reply.json()) as { id: string; connections: number }[];
+  }
+
   const start = (url: string, own = token): Promise<TestServer> =>
     TestServer.start(['--jupyter-url', url], { ACTIOND_JUPYTER_TOKEN: own });
 
@@ -72,34 +78,46 @@ describe('a plain jupyter server', () => {
   });
 
   test('has no kernel of ours left behind', async () => {
-    const kernels = async (): Promise<string[]> => {
-      const headers = { authorization: `token ${token}` };
-      const reply = await fetch(`http://127.0.0.1:${port}/api/kernels`, { headers });
-      return ((await reply.json()) as { id: string }[]).map(({ id }) => id);
-    };
+    const ids = async (): Promise<string[]> => (await kernels()).map(({ id }) => id);
     // Jupyter lists a kernel until it has ended, which may be after the server that had it deleted: those of other tests, too.
-    const before = await kernels();
+    const before = await ids();
     let ours: string[];
     {
       await using server = await start(`http://127.0.0.1:${port}`);
       await runCell(server, '1');
-      ours = (await kernels()).filter((id) => !before.includes(id));
+      ours = (await ids()).filter((id) => !before.includes(id));
       expect(ours).toHaveLength(1);
     }
-    await until('the kernel gone', async () => (await kernels()).every((id) => !ours.includes(id)));
+    await until('the kernel gone', async () => (await ids()).every((id) => !ours.includes(id)));
   });
 
-  test('that is cut off in the middle of a cell costs none of its output', async () => {
+  test('that is cut off in the middle of a cell costs nothing of what it prints meanwhile; what was under way may be lost', async () => {
+    const before = new Set((await kernels()).map(({ id }) => id));
     await using proxy = await SeverableProxy.start(port);
     await using server = await start(`http://127.0.0.1:${proxy.port}`);
     await runCell(server, '1');
-    const code = 'import time\nfor i in range(20): print(i, flush=True); time.sleep(0.05)';
+    const isConnected = async (): Promise<boolean> =>
+      (await kernels()).some(({ id, connections }) => !before.has(id) && connections > 0);
+    const [go, gone] = [join(server.workingDir, 'go'), join(server.workingDir, 'gone')];
+    const code = `import os, time
+for i in range(5): print(i, flush=True)
+while not os.path.exists("${go}"): time.sleep(0.01)
+for i in range(5, 20): print(i, flush=True)
+open("${gone}", "w").close()`;
     const { json } = await post(server, cellOf(code), { prefer: 'respond-async' });
-    await until('some output', async () => outputOf(await eventsOf(server, json.action_id)).includes('5\n'));
+    await until('some output', async () => outputOf(await eventsOf(server, json.action_id)).includes('4\n'));
+    expect(await isConnected()).toBe(true);
     proxy.sever();
-    setTimeout(() => proxy.mend(), 300);
+    // What Jupyter sends before it knows is lost on the way.
+    await until('Jupyter to notice', async () => !(await isConnected()));
+    writeFileSync(go, '');
+    await until('output that nobody gets', () => existsSync(gone));
+    proxy.mend();
     const { observation } = await ended(server, json.action_id);
-    expect(observation?.content).toBe(Array.from({ length: 20 }, (_, index) => String(index)).join('\n'));
+    const lines = Array.from({ length: 20 }, (_, index) => String(index)).join('\n');
+    expect(observation?.content).toBe(
+      `${lines}\n[While the cell ran the connection to the kernel broke, or brought what cannot be read: some of its output may be missing.]`,
+    );
     expect((await runCell(server, 'print("on")')).content).toBe('on');
   });
 
@@ -273,6 +291,12 @@ describe('readiness', () => {
     expect((await readiness(server)).subsystems.jupyter).toBe('lazy');
     expect((await server.request('GET', '/sessions')).json.sessions).toHaveLength(1);
     await runCell(server, '1');
+    expect((await readiness(server)).subsystems.jupyter).toBe('ready');
+  });
+
+  test('a wrong name of a kernel says nothing about the server', async () => {
+    await using server = await startJupyterServer();
+    expect((await runCell(server, '1', { kernel: 'klingon' })).content).toContain('There is no kernel "klingon"');
     expect((await readiness(server)).subsystems.jupyter).toBe('ready');
   });
 

@@ -140,6 +140,14 @@ describe('content', () => {
     expect(whole).toBe(Array.from({ length: 60_000 }, (_, index) => `line ${index}\n`).join(''));
   });
 
+  test('characters outside of the basic plane are whole wherever the text is taken apart', async () => {
+    const expected = `a${'\u{1f4a9}'.repeat(150_000)}`;
+    const { body } = await cell('print("a" + "\\N{PILE OF POO}" * 150_000)');
+    expect(body.truncated).toBe(true);
+    expect(readFileSync(body.output_file as string, 'utf8') === `${expected}\n`).toBe(true);
+    expect(outputOf(await eventsOf(server, body.action_id as string)) === `${expected}\n`).toBe(true);
+  });
+
   test('each flushed line of a flood arrives', async () => {
     const { content } = await cell('for i in range(3000): print(i, flush=True)');
     expect(content).toBe(Array.from({ length: 3000 }, (_, index) => String(index)).join('\n'));

@@ -254,7 +254,7 @@ test('a document that changes all the time is answered', async () => {
 });
 
 test('100,000 nodes', async () => {
-  const { content, error } = await open(server, site.url('/huge'));
+  const { content, error } = await open(server, site.url('/huge'), { timeout: 110 });
   expect(error).toBe('');
   expect(content.match(/paragraph/g)).toHaveLength(25_000);
 });
@@ -362,10 +362,10 @@ test.each([
   ['/refreshes', 'refreshes'],
   ['/reloads-later', 'reloads'],
 ])('%s: a page that reloads itself for ever is shown', async (path, text) => {
-  const { content, error } = await act(server, `goto('${site.url(path)}')`, { timeout: 40 });
+  const { content, error } = await act(server, `goto('${site.url(path)}')`);
   expect(error).toBe('');
   expect(content).toContain(text);
-  const again = await act(server, 'noop(100)', { timeout: 40 });
+  const again = await act(server, 'noop(100)');
   expect(again.content).toContain(text);
   expect(again.extras.screenshot).toMatch(/^data:image/);
 });
@@ -381,10 +381,10 @@ test('a page that does not come to an end when it is about to be left is given u
 });
 
 test.each(['/alerts', '/alerts-at-once'])('%s: a page that raises dialogs for ever can be left', async (path) => {
-  const found = await act(server, `goto('${site.url(path)}')`, { timeout: 40 });
-  if (path === '/alerts') await act(server, `click('${found.bid('start')}')`, { timeout: 40 });
+  const found = await act(server, `goto('${site.url(path)}')`);
+  if (path === '/alerts') await act(server, `click('${found.bid('start')}')`);
   else expect(found.content).toContain('[The page raised dialogs without end: its tab is blank now]');
-  const left = await act(server, `goto('${site.url('/good')}')`, { timeout: 20 });
+  const left = await act(server, `goto('${site.url('/good')}')`);
   expect(left.error).toBe('');
   expect(left.content).toContain('good page');
   expect(left.extras.open_pages_urls).toEqual([site.url('/good')]);

@@ -49,3 +49,20 @@ test('what is kept of Python code is bounded', () => {
   environment.forgetKernel();
   expect(Object.keys(environment.update('') ?? {})).toHaveLength(3);
 });
+
+test('what is kept counts as it is now: values that change, and those that the shell took over', () => {
+  const environment = new Environment({});
+  const large = 'x'.repeat(1_500_000);
+  environment.update(exportsOf({ A: '0' }));
+  for (let round = 0; round < 6; round += 1) {
+    environment.remember({ A: large, B: large, C: '1' });
+    environment.update(exportsOf({ A: `the shell's, round ${round}` }));
+  }
+  environment.remember({ D: 'x'.repeat(2_000_000) });
+  // No room is left for it: a value that was small before is not kept either.
+  environment.remember({ C: large });
+  environment.forgetKernel();
+  const { A: shells, ...own } = environment.update(exportsOf({ A: '1' })) ?? {};
+  expect(shells).toBe('1');
+  expect(Object.keys(own).toSorted()).toEqual(['B', 'D']);
+});

@@ -83,6 +83,24 @@ describe('more text than is kept', () => {
   });
 });
 
+test('a line above the last one is bounded, too', () => {
+  const stream = new StreamText(1000, 1000);
+  stream.write('first\nlast\u001b[A\r');
+  for (let index = 0; index < 10_000; index += 1) stream.write('0123456789\u001b[m');
+  expect(stream.length).toBeLessThan(100_000);
+  const { head, tail, dropped } = stream.finish();
+  expect(head.startsWith('0123456789')).toBe(true);
+  expect(tail.endsWith('6789\nlast')).toBe(true);
+  expect(head.length + dropped + tail.length).toBe(100_000 + '\nlast'.length);
+});
+
+test('beginnings of sequences that never end are looked through once', () => {
+  // Through each of them to the end it would be 10 ** 12 steps.
+  const beginnings = '\u009d'.repeat(1_500_000);
+  expect(shown(beginnings)).toBe('');
+  expect(withoutEscapes(beginnings)).toBe('');
+});
+
 test('escapes are taken out of text that stands alone', () => {
   expect(withoutEscapes('\u001b[0;31mError\u001b[0m: \u001b[1mx\u001b[22;24m')).toBe('Error: x');
   expect(withoutEscapes('plain \r text')).toBe('plain \r text');
