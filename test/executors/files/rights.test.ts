@@ -46,7 +46,7 @@ test('a file that is write-protected stays, also in a directory that may be writ
   const stdin = { contents: PROGRAM, resolveDir: folder.path };
   await build({ stdin, outfile, bundle: true, platform: 'node', format: 'esm', target: 'node20', logLevel: 'error' });
   const init = isRoot ? ['setpriv', `--reuid=${NOBODY}`, `--regid=${NOBODY}`, '--clear-groups', '--'] : ['env'];
-  const [program = '', ...args] = [...init, process.execPath, outfile, locked, free];
+  const [program, ...args] = [...init, process.execPath, outfile, locked, free];
   expect(JSON.parse(execFileSync(program, args, { encoding: 'utf8' }))).toEqual(['EACCES', 'replaced']);
   expect([locked, free].map((path) => readFileSync(path, 'utf8'))).toEqual(['old', 'new']);
   expect(readdirSync(directory).toSorted()).toEqual(['free', 'locked']);
