@@ -9,15 +9,21 @@ const SLICE = 16;
  * same: many sessions that end at once cost no more than one.
  */
 export class ProcessScanner {
+  readonly #list: () => number[];
   #next: Promise<ProcessInfo[]> | undefined;
   #current: Promise<unknown> = Promise.resolve();
 
-  /** Every process that lived at the time of the call and still does. */
+  constructor(list = listPids) {
+    this.#list = list;
+  }
+
+  /** Every process that lived at the time of the call and still does. Rejects when there is no descriptor left to look with. */
   list(): Promise<ProcessInfo[]> {
     this.#next ??= this.#current.then(() => {
       const scan = this.#scan();
       this.#next = undefined;
-      this.#current = scan;
+      // One that fails is told to those who wait for it, and not to those after them.
+      this.#current = scan.catch(ignore);
       return scan;
     });
     return this.#next;
@@ -25,11 +31,15 @@ export class ProcessScanner {
 
   async #scan(): Promise<ProcessInfo[]> {
     const found: ProcessInfo[] = [];
-    for (const [index, pid] of listPids().entries()) {
+    for (const [index, pid] of this.#list().entries()) {
       if (index % SLICE === SLICE - 1) await nextTurn();
       const info = readProcess(pid);
       if (info) found.push(info);
     }
     return found;
   }
+}
+
+function ignore(): void {
+  // The next look is another one.
 }
