@@ -46,7 +46,7 @@ export async function loadPlugins(options: LoadPluginsOptions): Promise<void> {
       for (const type of Object.keys(plugin.actions)) types.add(type);
       onLoaded(path, { executor: new PluginExecutor(plugin, startLimitMs), schemas: schemasOf(plugin) });
     } catch (error) {
-      onFailed(path, error instanceof Error ? error.message : String(error));
+      onFailed(path, messageOf(error));
     }
   };
   await Promise.all(paths.map(load));
@@ -110,7 +110,10 @@ class PluginExecutor implements AnyExecutor {
   }
 
   laneOf(action: Action): string | undefined {
-    return this.#plugin.laneOf ? this.#plugin.laneOf(action) : `${this.name}:default`;
+    if (!this.#plugin.laneOf) return `${this.name}:default`;
+    const lane: unknown = this.#plugin.laneOf(action);
+    if (lane === undefined || typeof lane === 'string') return lane;
+    throw new Error(`plugin ${this.name}: laneOf: expected text or undefined.`);
   }
 
   /** Does not wait: the plugin's first actions do. */
@@ -124,7 +127,7 @@ class PluginExecutor implements AnyExecutor {
       await within(Promise.resolve(this.#plugin.start?.()), this.#startLimitMs);
       this.#isStarted = true;
     } catch (error) {
-      this.#startFailure = `the plugin could not be started: ${error instanceof Error ? error.message : String(error)}`;
+      this.#startFailure = `the plugin could not be started: ${messageOf(error)}`;
     }
   }
 
@@ -144,20 +147,41 @@ class PluginExecutor implements AnyExecutor {
   health(): SubsystemHealth {
     if (this.#startFailure !== undefined) return { status: 'failed', reason: this.#startFailure };
     if (!this.#isStarted) return { status: 'starting' };
-    return this.#plugin.health?.() ?? { status: 'ready' };
+    try {
+      return this.#plugin.health?.() ?? { status: 'ready' };
+    } catch (error) {
+      return { status: 'failed', reason: `the plugin cannot tell its state: ${messageOf(error)}` };
+    }
   }
 
+  /** What it cannot tell, it has not. */
   sessions(): SessionInfo[] {
-    return this.#plugin.sessions?.() ?? [];
+    try {
+      return this.#plugin.sessions?.() ?? [];
+    } catch {
+      return [];
+    }
   }
 
   async closeSession(lane: string): Promise<boolean> {
-    return (await this.#plugin.closeSession?.(lane)) ?? false;
+    try {
+      return (await this.#plugin.closeSession?.(lane)) ?? false;
+    } catch {
+      return false;
+    }
   }
 
-  async stop(): Promise<void> {
-    await within(Promise.resolve(this.#plugin.stop?.()), STOP_LIMIT_MS).catch(ignore);
+  stop(): Promise<void> {
+    return within(stopped(this.#plugin), STOP_LIMIT_MS).catch(ignore);
   }
+}
+
+async function stopped(plugin: Plugin): Promise<void> {
+  await plugin.stop?.();
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 async function within<T>(promise: Promise<T>, limitMs: number): Promise<T> {
