@@ -40,13 +40,17 @@ export async function loadPlugins(options: LoadPluginsOptions): Promise<void> {
   const types = new Set<string>();
   const load = async (path: string): Promise<void> => {
     onLoading(path);
+    let created: unknown;
     try {
-      const plugin = checkPlugin(await within(create(path, options), startLimitMs), names, types);
+      created = await within(create(path, options), startLimitMs);
+      const plugin = checkPlugin(created, names, types);
       names.add(plugin.name);
       for (const type of Object.keys(plugin.actions)) types.add(type);
       onLoaded(path, { executor: new PluginExecutor(plugin, startLimitMs), schemas: schemasOf(plugin) });
     } catch (error) {
       onFailed(path, messageOf(error));
+      // One that is refused may run already.
+      await within(stopped(created as Partial<Plugin> | undefined), STOP_LIMIT_MS).catch(ignore);
     }
   };
   await Promise.all(paths.map(load));
@@ -176,8 +180,8 @@ class PluginExecutor implements AnyExecutor {
   }
 }
 
-async function stopped(plugin: Plugin): Promise<void> {
-  await plugin.stop?.();
+async function stopped(plugin: Partial<Plugin> | null | undefined): Promise<void> {
+  await plugin?.stop?.();
 }
 
 function messageOf(error: unknown): string {
