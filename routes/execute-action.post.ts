@@ -3,7 +3,7 @@ import type { Dispatcher, Refusal } from '../src/dispatch/dispatcher.ts';
 import type { Reply } from '../src/dispatch/reply.ts';
 import { idempotencyOf, MAX_KEY_CHARS } from '../src/dispatch/idempotency.ts';
 import { AppError, type ErrorCode } from '../src/errors.ts';
-import { type AddedActions, parseAction } from '../src/protocol/actions.ts';
+import { type Action, type AddedActions, parseAction } from '../src/protocol/actions.ts';
 import { refusalObservation } from '../src/protocol/observations.ts';
 
 export interface ExecuteActionOptions {
@@ -43,7 +43,7 @@ async function executeAction(
   if (!parsed.ok) return refusalObservation(mask(parsed.message), parsed.hidden);
   const { action, unknownArgs } = parsed;
   if (unknownArgs.length > 0) countUnknownArgs(action.action, unknownArgs);
-  const outcome = dispatcher.dispatch({ action, idempotency: idempotencyOf(action, keyHeader(request)) });
+  const outcome = dispatcher.dispatch({ action, idempotency: idempotencyIn(action, request) });
   if (outcome.kind === 'refused') throw new AppError(REFUSALS[outcome.why], outcome.detail);
   if (outcome.isReplay) void reply.header('idempotent-replay', 'true');
   if (!prefersAsync(request)) return replyBody(await outcome.reply);
@@ -68,6 +68,16 @@ function actionOf(body: unknown): unknown {
     throw AppError.invalidBody('body.action: expected an object such as {"action": "run", "args": {"command": "ls"}}.');
   }
   return body.action;
+}
+
+function idempotencyIn(action: Action, request: FastifyRequest): ReturnType<typeof idempotencyOf> {
+  try {
+    return idempotencyOf(action, keyHeader(request));
+  } catch (error) {
+    if (error instanceof RangeError)
+      throw AppError.invalidBody('body.action: values are nested too deep in each other.');
+    throw error;
+  }
 }
 
 function keyHeader({ headers }: FastifyRequest): string | undefined {

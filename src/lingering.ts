@@ -38,6 +38,8 @@ function drain(request: IncomingMessage, { maxBytes, maxMs }: LingerLimits): voi
   request.once('close', () => {
     clearInterval(timer);
     if (isClosing) socket.destroy();
+    // The connection goes on, and later ends in the usual way.
+    else Reflect.deleteProperty(socket, 'destroySoon');
   });
   socket.once('close', () => clearInterval(timer));
   // Node calls it when the answer was the last one of the connection.

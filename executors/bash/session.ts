@@ -209,8 +209,8 @@ export class Session {
 
   async #run(action: RunAction, text: string, context: ActionContext): Promise<ActionResult> {
     const { args } = action;
-    const limit = action.timeout === undefined ? [] : [AbortSignal.timeout(answerDueMs(action.timeout, context))];
-    const shell = await unlessAborted(this.#readyShell(), AbortSignal.any([context.signal, ...limit]));
+    const limitMs = action.timeout === undefined ? undefined : answerDueMs(action.timeout, context);
+    const shell = this.#shell?.isAlive ? this.#shell : await unlessAborted(this.#readyShell(), context.signal, limitMs);
     if (!shell) return { observation: refusalObservation(texts.SHELL_NOT_READY, args.hidden) };
     this.#output.begin(context.actionId, args.hidden ? undefined : context.emit, args.hidden);
     const command: Command = {
@@ -525,18 +525,21 @@ function interruptedBefore(report: ShellReport | undefined): SettledOutcome {
   return { kind: 'ended', exitCode: INTERRUPTED };
 }
 
-/** Undefined once the signal says that nobody waits any more. */
-async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+/** Undefined once nobody waits any more: after so many milliseconds, if there is a limit, or when the signal says so. */
+async function unlessAborted<T>(promise: Promise<T>, signal: AbortSignal, limitMs?: number): Promise<T | undefined> {
   const settled = new AbortController();
-  const aborted = new Promise<undefined>((resolve) => {
+  let timer: NodeJS.Timeout | undefined;
+  const over = new Promise<undefined>((resolve) => {
     if (signal.aborted) resolve(undefined);
     else signal.addEventListener('abort', () => resolve(undefined), { once: true, signal: settled.signal });
+    if (limitMs !== undefined) timer = setTimeout(() => resolve(undefined), limitMs);
   });
   try {
-    const result = await Promise.race([aborted, promise]);
+    const result = await Promise.race([over, promise]);
     return signal.aborted ? undefined : result;
   } finally {
     settled.abort();
+    clearTimeout(timer);
   }
 }
 

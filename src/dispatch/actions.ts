@@ -1,6 +1,7 @@
 import { type Call, isOver } from './call.ts';
 import type { Dispatcher } from './dispatcher.ts';
 import type { ActionRecord, History } from './history.ts';
+import { keptObservation } from './journal.ts';
 import type { Secrets } from '../sandbox/secrets.ts';
 
 export interface ListRequest {
@@ -29,11 +30,9 @@ export class Actions {
    */
   async get(actionId: string, waitMs: number): Promise<ActionRecord | undefined> {
     const call = this.#dispatcher.find(actionId);
-    if (call === undefined) return this.#history.record(actionId);
+    if (call === undefined) return this.#over(actionId);
     if (waitMs > 0) await within(this.#dispatcher.replyOf(actionId), waitMs);
-    return isOver(call) && this.#dispatcher.find(actionId) === undefined
-      ? this.#history.record(actionId)
-      : this.#live(call);
+    return isOver(call) && this.#dispatcher.find(actionId) === undefined ? this.#over(actionId) : this.#live(call);
   }
 
   /** Newest first, without observations. */
@@ -48,10 +47,17 @@ export class Actions {
       if (records.length >= limit || scanned >= MAX_SCANNED) break;
       if (seen.has(id)) continue;
       scanned += 1;
-      const record = await this.#history.record(id);
+      const record = await this.#over(id);
       if (record && (status === undefined || record.status === status)) records.push(withoutObservation(record));
     }
     return records.slice(0, limit);
+  }
+
+  async #over(actionId: string): Promise<ActionRecord | undefined> {
+    const unrecorded = this.#history.unrecorded(actionId);
+    if (unrecorded === undefined) return this.#history.record(actionId);
+    const { call, reply } = unrecorded;
+    return { ...this.#live(call), observation: keptObservation(call, reply) };
   }
 
   #live(call: Call): ActionRecord {

@@ -238,22 +238,31 @@ export class Dispatcher {
     call.finished = new Date();
     const endedAt = performance.now();
     const durationMs = Math.round((endedAt - startedAt) * 1000) / 1000;
-    let recorded: ActionResult = result;
+    const shown = this.#masked(call, result);
     let isRecorded = true;
     try {
-      recorded = await this.#options.journal.finished(call, result, durationMs);
+      await this.#options.journal.finished(call, shown, durationMs);
     } catch (error) {
       // The action has happened: its answer is owed even if the disk cannot keep it.
       isRecorded = false;
       this.#isOwing = true;
       cause ??= error;
     }
-    const reply: Reply = { ...recorded, action_id: call.id, duration_ms: durationMs };
-    if (isRecorded) this.#options.history.remember(reply);
+    const reply: Reply = { ...shown, action_id: call.id, duration_ms: durationMs };
+    this.#options.history.remember(reply, isRecorded ? undefined : call);
     this.#forget(call);
-    const outcome = isRecorded ? outcomeOf(call, recorded, cause) : 'unrecorded';
+    const outcome = isRecorded ? outcomeOf(call, shown, cause) : 'unrecorded';
     this.#summarize({ call, outcome, queuedMs: startedAt - arrivedAt, durationMs, cause });
     return reply;
+  }
+
+  /** Whether or not it can be recorded, it is answered without secrets. */
+  #masked(call: Call, result: ActionResult): ActionResult {
+    try {
+      return this.#options.journal.masked(result);
+    } catch (error) {
+      return refusal(call, `The action has run, but what it answered cannot be shown: ${messageOf(error)}`);
+    }
   }
 
   /** While an observation waits for the disk nothing starts: after a crash the log must tell what had begun. */

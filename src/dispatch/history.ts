@@ -1,5 +1,5 @@
 import type { LoggedEvent } from '../events/types.ts';
-import type { CallStatus } from './call.ts';
+import type { Call, CallStatus } from './call.ts';
 import type { Reply } from './reply.ts';
 
 interface IndexEntry {
@@ -31,10 +31,16 @@ export interface ActionRecord {
 /** Replies kept in memory: clients ask again soon or hardly ever. */
 const MAX_REMEMBERED = 64;
 
+interface Remembered {
+  readonly reply: Reply;
+  /** Of an action whose end could not be recorded; it may be later. */
+  readonly unrecorded: Call | undefined;
+}
+
 /** What is known of actions that are over: the last ones from memory, all others from the event log. */
 export class History {
   readonly #index: EventIndex;
-  readonly #recent = new Map<string, Reply>();
+  readonly #recent = new Map<string, Remembered>();
 
   constructor(index: EventIndex) {
     this.#index = index;
@@ -45,15 +51,22 @@ export class History {
     return found && { id: found.action_id, hash: found.hash };
   }
 
-  remember(reply: Reply): void {
-    this.#recent.set(reply.action_id, reply);
+  /** @param unrecorded the call, when its end could not be recorded */
+  remember(reply: Reply, unrecorded?: Call): void {
+    this.#recent.set(reply.action_id, { reply, unrecorded });
     const [oldest] = this.#recent.keys();
     if (this.#recent.size > MAX_REMEMBERED && oldest !== undefined) this.#recent.delete(oldest);
   }
 
+  /** An action that is over, as far as is remembered, although the log does not say so. */
+  unrecorded(actionId: string): { readonly call: Call; readonly reply: Reply } | undefined {
+    const { reply, unrecorded: call } = this.#recent.get(actionId) ?? {};
+    return reply && call && this.#index.find(actionId)?.observationSeq === undefined ? { call, reply } : undefined;
+  }
+
   async reply(actionId: string): Promise<Reply | undefined> {
     const recent = this.#recent.get(actionId);
-    if (recent) return recent;
+    if (recent) return recent.reply;
     const event = await this.#observationEvent(actionId);
     if (!event) return undefined;
     const { observation, duration_ms: durationMs, truncated, output_file: outputFile } = event;

@@ -56,9 +56,12 @@ async function startOf({ seq, time, lane }: LoggedEvent, log: InterruptedLog): P
   return start;
 }
 
-/** A `run` gets its own kind: an `error` in answer to a hidden one would crash V0's client (V0 §4.1). */
+/**
+ * A `run` gets its own kind: an `error` in answer to a hidden one would crash V0's client (V0 §4.1).
+ * @param action undefined when it cannot be read any more
+ */
 function observationFor(action: unknown, text: string): Observation {
-  const { action: type, args } = action as { action?: unknown; args?: { command?: unknown; hidden?: unknown } };
+  const { action: type, args } = (action ?? {}) as { action?: unknown; args?: { command?: unknown; hidden?: unknown } };
   if (type !== 'run') return errorObservation(text);
   const command = typeof args?.command === 'string' ? args.command : '';
   const metadata = { ...DEFAULT_METADATA, suffix: `\n[${text}]` };

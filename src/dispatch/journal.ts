@@ -1,6 +1,7 @@
 import { StringDecoder } from 'node:string_decoder';
 import type { NewEvent } from '../events/types.ts';
 import type { Action } from '../protocol/actions.ts';
+import type { Observation } from '../protocol/observations.ts';
 import type { SecretStream } from '../sandbox/secret-stream.ts';
 import type { Secrets } from '../sandbox/secrets.ts';
 import { type Call, isOver } from './call.ts';
@@ -40,6 +41,8 @@ interface LiveOutput {
 export class Journal {
   readonly #options: JournalOptions;
   readonly #outputs = new Map<string, LiveOutput>();
+  /** Actions that the log did not take: their ends would be of nothing, and with a disk that takes nothing they add up. */
+  readonly #untaken = new WeakSet<Call>();
 
   constructor(options: JournalOptions) {
     this.#options = options;
@@ -58,6 +61,7 @@ export class Journal {
       action: call.isHidden ? withoutText(action) : secrets.maskValue(action),
       ...(call.idempotency === undefined ? {} : { idempotency: call.idempotency }),
     });
+    if (seq < 0) this.#untaken.add(call);
     await writer.flush(seq);
   }
 
@@ -90,31 +94,20 @@ export class Journal {
     else live.timer ??= setTimeout(() => this.#emit(live), OUTPUT_DELAY_MS);
   }
 
+  /** A result as it may be answered and recorded: without secrets. Throws for one that cannot be looked through. */
+  masked(result: ActionResult): ActionResult {
+    return this.#options.secrets.maskValue(result);
+  }
+
   /**
    * Resolves when the observation is on disk: only then may it be answered.
+   * @param result as `masked` made it
    * @param durationMs milliseconds at work
-   * @returns the result as it may be answered: secrets masked
    */
-  async finished(call: Call, result: ActionResult, durationMs: number): Promise<ActionResult> {
+  async finished(call: Call, result: ActionResult, durationMs: number): Promise<void> {
     this.#close(call);
-    const { writer, secrets } = this.#options;
-    const masked = secrets.maskValue(result);
-    const { observation, ...extensions } = masked;
-    const seq = writer.append({
-      kind: 'observation',
-      action_id: call.id,
-      ...this.#laneOf(call),
-      status: call.status,
-      started: (call.started ?? call.created).toISOString(),
-      observation:
-        call.isHidden || result.hidden
-          ? { ...observation, message: '', content: '', extras: { ...observation.extras, command: '' } }
-          : observation,
-      duration_ms: durationMs,
-      ...extensions,
-    });
-    await writer.flush(seq);
-    return masked;
+    const { writer } = this.#options;
+    await writer.flush(this.#untaken.has(call) ? -1 : writer.append(this.#ending(call, result, durationMs)));
   }
 
   /** Resolves when all that was recorded is on disk. */
@@ -131,6 +124,20 @@ export class Journal {
   async server(event: string, details: Readonly<Record<string, unknown>> = {}): Promise<void> {
     this.note(event, details);
     await this.flush();
+  }
+
+  #ending(call: Call, result: ActionResult, durationMs: number): NewEvent {
+    const { observation: _, ...extensions } = result;
+    return {
+      kind: 'observation',
+      action_id: call.id,
+      ...this.#laneOf(call),
+      status: call.status,
+      started: (call.started ?? call.created).toISOString(),
+      observation: keptObservation(call, result),
+      duration_ms: durationMs,
+      ...extensions,
+    };
   }
 
   #laneOf({ lane }: Call): { readonly lane?: string } {
@@ -181,6 +188,13 @@ export class Journal {
       ...payload,
     });
   }
+}
+
+/** The observation as it is kept: of a hidden action without text. */
+export function keptObservation({ isHidden }: Call, { observation, hidden }: ActionResult): Observation {
+  if (!isHidden && !hidden) return observation;
+  const { extras } = observation;
+  return { ...observation, message: '', content: '', extras: { ...extras, command: '' } } as Observation;
 }
 
 /** The end of a piece that does not split a surrogate pair. */

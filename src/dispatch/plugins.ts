@@ -40,13 +40,17 @@ export async function loadPlugins(options: LoadPluginsOptions): Promise<void> {
   const types = new Set<string>();
   const load = async (path: string): Promise<void> => {
     onLoading(path);
+    let created: unknown;
     try {
-      const plugin = checkPlugin(await within(create(path, options), startLimitMs), names, types);
+      created = await within(create(path, options), startLimitMs);
+      const plugin = checkPlugin(created, names, types);
       names.add(plugin.name);
       for (const type of Object.keys(plugin.actions)) types.add(type);
       onLoaded(path, { executor: new PluginExecutor(plugin, startLimitMs), schemas: schemasOf(plugin) });
     } catch (error) {
-      onFailed(path, error instanceof Error ? error.message : String(error));
+      onFailed(path, messageOf(error));
+      // One that is refused may run already.
+      await within(stopped(created as Partial<Plugin> | undefined), STOP_LIMIT_MS).catch(ignore);
     }
   };
   await Promise.all(paths.map(load));
@@ -110,7 +114,10 @@ class PluginExecutor implements AnyExecutor {
   }
 
   laneOf(action: Action): string | undefined {
-    return this.#plugin.laneOf ? this.#plugin.laneOf(action) : `${this.name}:default`;
+    if (!this.#plugin.laneOf) return `${this.name}:default`;
+    const lane: unknown = this.#plugin.laneOf(action);
+    if (lane === undefined || typeof lane === 'string') return lane;
+    throw new Error(`plugin ${this.name}: laneOf: expected text or undefined.`);
   }
 
   /** Does not wait: the plugin's first actions do. */
@@ -124,7 +131,7 @@ class PluginExecutor implements AnyExecutor {
       await within(Promise.resolve(this.#plugin.start?.()), this.#startLimitMs);
       this.#isStarted = true;
     } catch (error) {
-      this.#startFailure = `the plugin could not be started: ${error instanceof Error ? error.message : String(error)}`;
+      this.#startFailure = `the plugin could not be started: ${messageOf(error)}`;
     }
   }
 
@@ -144,20 +151,41 @@ class PluginExecutor implements AnyExecutor {
   health(): SubsystemHealth {
     if (this.#startFailure !== undefined) return { status: 'failed', reason: this.#startFailure };
     if (!this.#isStarted) return { status: 'starting' };
-    return this.#plugin.health?.() ?? { status: 'ready' };
+    try {
+      return this.#plugin.health?.() ?? { status: 'ready' };
+    } catch (error) {
+      return { status: 'failed', reason: `the plugin cannot tell its state: ${messageOf(error)}` };
+    }
   }
 
+  /** What it cannot tell, it has not. */
   sessions(): SessionInfo[] {
-    return this.#plugin.sessions?.() ?? [];
+    try {
+      return this.#plugin.sessions?.() ?? [];
+    } catch {
+      return [];
+    }
   }
 
   async closeSession(lane: string): Promise<boolean> {
-    return (await this.#plugin.closeSession?.(lane)) ?? false;
+    try {
+      return (await this.#plugin.closeSession?.(lane)) ?? false;
+    } catch {
+      return false;
+    }
   }
 
-  async stop(): Promise<void> {
-    await within(Promise.resolve(this.#plugin.stop?.()), STOP_LIMIT_MS).catch(ignore);
+  stop(): Promise<void> {
+    return within(stopped(this.#plugin), STOP_LIMIT_MS).catch(ignore);
   }
+}
+
+async function stopped(plugin: Partial<Plugin> | null | undefined): Promise<void> {
+  await plugin?.stop?.();
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }
 
 async function within<T>(promise: Promise<T>, limitMs: number): Promise<T> {

@@ -68,6 +68,10 @@ test('actions are refused, readers served, and with room again all works', async
     content: expect.stringMatching(REFUSED),
     extras: { hidden: true },
   });
+  const later = await post(server, runOf(`touch ${mark}`), { prefer: 'respond-async' });
+  expect(later.status).toBe(202);
+  const { status, observation } = await ended(server, later.json.action_id as string);
+  expect([status, observation?.content]).toEqual(['finished', expect.stringMatching(REFUSED)]);
   expect(existsSync(mark)).toBe(false);
 
   // Reading goes on, and so do answers that are known.

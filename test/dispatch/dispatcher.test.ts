@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
+import { Actions } from '../../src/dispatch/actions.ts';
 import type { Call, IdempotencyKey } from '../../src/dispatch/call.ts';
 import { type CallSummary, Dispatcher, type DispatcherOptions, type Refusal } from '../../src/dispatch/dispatcher.ts';
 import type { Reply } from '../../src/dispatch/reply.ts';
@@ -120,6 +121,8 @@ class Gate implements EventWriter {
   isHolding = false;
   /** Kinds of events that cannot be written. */
   failing: readonly string[] = [];
+  /** Kinds of events that are not taken at all. */
+  refused: readonly string[] = [];
   readonly #failed = new Set<number>();
 
   constructor(log: EventLog) {
@@ -128,6 +131,7 @@ class Gate implements EventWriter {
 
   append(event: NewEvent): number {
     this.told.push(event.kind === 'output' ? `output ${String(event['text'])}` : event.kind);
+    if (this.refused.includes(event.kind)) return -1;
     const seq = this.#log.append(event);
     if (this.failing.includes(event.kind)) this.#failed.add(seq);
     return seq;
@@ -147,6 +151,7 @@ interface Setup {
   readonly log: EventLog;
   readonly gate: Gate;
   readonly history: History;
+  readonly actions: Actions;
   readonly send: (command: string, args?: object) => Promise<Reply>;
 }
 
@@ -155,6 +160,8 @@ interface SetupOptions {
   readonly directory?: string;
   readonly maxInFlight?: number;
   readonly overload?: () => string | undefined;
+  /** Values to mask. */
+  readonly secret?: readonly string[];
   readonly onSummary?: NonNullable<DispatcherOptions['onSummary']>;
 }
 
@@ -174,10 +181,12 @@ async function setUp(options: SetupOptions = {}): Promise<Setup> {
   opened.push({ log, directory });
   const gate = new Gate(log);
   const history = new History(log);
+  const secrets = new Secrets([]);
+  for (const value of options.secret ?? []) secrets.add(value);
   const summaries: CallSummary[] = [];
   const dispatcher = new Dispatcher({
     executors: [executor],
-    journal: new Journal({ writer: gate, secrets: new Secrets([]), maxOutputBytes: 1_000_000 }),
+    journal: new Journal({ writer: gate, secrets, maxOutputBytes: 1_000_000 }),
     history,
     maxInFlight,
     unavailable: (type) => `nobody serves ${type}`,
@@ -185,7 +194,8 @@ async function setUp(options: SetupOptions = {}): Promise<Setup> {
     ...(overload ? { overload } : {}),
   });
   const send = (command: string, args?: object): Promise<Reply> => replyTo(dispatcher, run(command, args));
-  return { executor, dispatcher, summaries, log, gate, history, send };
+  const actions = new Actions(dispatcher, history, secrets);
+  return { executor, dispatcher, summaries, log, gate, history, actions, send };
 }
 
 function replyTo(dispatcher: Dispatcher, action: Action, idempotency?: IdempotencyKey): Promise<Reply> {
@@ -469,6 +479,59 @@ describe('the record', () => {
     expect(await contentOf(send('two'))).toBe('two');
     await dispatcher.stop(60_000);
   });
+
+  test('an observation that cannot be recorded is answered without its secrets', async () => {
+    const { gate, send } = await setUp({ secret: ['do-not-show-this'] });
+    gate.failing = ['observation'];
+    expect(await contentOf(send('it is do-not-show-this'))).toBe('it is <secret_hidden>');
+  });
+
+  test.each([
+    ['observation', 'one', 'one'],
+    ['action', 'could not be recorded', ''],
+  ])('an action whose %s cannot be recorded is over all the same, with its answer', async (kind, text, recorded) => {
+    const { actions, gate, send } = await setUp();
+    gate.refused = [kind];
+    const { action_id: id } = await send('one');
+    expect(await actions.get(id, 0)).toMatchObject({
+      status: 'finished',
+      action: { args: { command: 'one' } },
+      observation: { content: expect.stringContaining(text) },
+    });
+    const listed = await actions.list({ limit: 10 });
+    expect(listed.map(({ status, action }) => [status, (action as Action).args])).toMatchObject(
+      recorded === '' ? [] : [['finished', { command: recorded }]],
+    );
+  });
+
+  test('a hidden action whose observation cannot be recorded is shown without text', async () => {
+    const { actions, gate, send } = await setUp();
+    gate.failing = ['observation'];
+    const { action_id: id } = await send('echo 4711', { hidden: true });
+    const shown = await actions.get(id, 0);
+    expect(shown?.status).toBe('finished');
+    expect(JSON.stringify(shown)).not.toContain('4711');
+  });
+
+  test('nothing is recorded of an action that the log does not take', async () => {
+    const { gate, send, executor } = await setUp();
+    gate.refused = ['action'];
+    for (let n = 0; n < 3; n += 1) expect(await contentOf(send('one'))).toContain('could not be recorded');
+    expect([gate.told, executor.begun]).toEqual([['action', 'action', 'action'], []]);
+  });
+
+  test('an observation that cannot be looked through is an error', async () => {
+    const { dispatcher, executor, send } = await setUp({ secret: ['do-not-show-this'] });
+    const endless: { self?: object } = {};
+    endless.self = endless;
+    executor.execute = () => Promise.resolve({ ...result('x'), outputs: [endless] });
+    const { observation } = await send('x');
+    expect([observation.observation, observation.content]).toEqual([
+      'error',
+      expect.stringContaining('cannot be shown'),
+    ]);
+    expect(dispatcher.inFlight).toBe(0);
+  });
 });
 
 describe('repeats', () => {
@@ -524,6 +587,14 @@ describe('repeats', () => {
     await first;
     expect(refusalOf(dispatcher, run('b'), key('b'))).toBe('key-reused');
     expect(executor.begun).toEqual(['wait']);
+  });
+
+  test('get the answer that could not be recorded', async () => {
+    const { executor, dispatcher, gate } = await setUp();
+    gate.refused = ['observation'];
+    const first = await replyTo(dispatcher, run('a'), key('a'));
+    expect(await replyTo(dispatcher, run('a'), key('a'))).toEqual(first);
+    expect(executor.begun).toEqual(['a']);
   });
 
   test('of an action that was not begun for want of a record may be begun', async () => {

@@ -126,6 +126,15 @@ describe('bodies', () => {
     if (reply.status === 422) errorOf(reply.text);
   });
 
+  test('deep nesting with a key', async () => {
+    const deep = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
+    const action = `{"action": "call_tool_mcp", "args": {"name": "x", "arguments": {"a": ${deep}}}}`;
+    const reply = await server.request('POST', '/execute_action', `{"action": ${action}}`, {
+      'idempotency-key': 'deep',
+    });
+    expect([reply.status, reply.json.errors]).toEqual([422, 'body.action: values are nested too deep in each other.']);
+  });
+
   test.each([
     ['side by side', `[${'1,'.repeat(300_000)}1]`],
     ['in each other', `${'['.repeat(300_000)}${']'.repeat(300_000)}`],

@@ -1,5 +1,6 @@
 /** A body may take any time while it comes, and is given up when it stands still. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { connect } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { RawConnection } from '../support/http.ts';
@@ -25,6 +26,25 @@ test('one that stands still is answered with 408, and leaves nothing', async () 
   await until('the end of the connection', () => connection.isClosed);
   expect(connection.received).toContain('408 Request Timeout');
   await until('no file', () => readdirSync(server.workingDir).every((name) => name === '.downloads'));
+});
+
+test('also after an answer that came before the end of its body, to a client that keeps its side open', async () => {
+  const key = 'the-key-of-this-test';
+  await using locked = await TestServer.start(['--body-idle-seconds', String(IDLE_SECONDS)], { SESSION_API_KEY: key });
+  const socket = connect({ port: Number(new URL(locked.url).port), host: '127.0.0.1', allowHalfOpen: true });
+  try {
+    let received = '';
+    socket.setEncoding('utf8').on('data', (text: string) => (received += text));
+    socket.write('POST /execute_action HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\n');
+    await until('the early answer', () => received.includes('Invalid API Key'));
+    const file = join(locked.workingDir, 'later');
+    const request = `PUT /files${file} HTTP/1.1\r\nHost: localhost\r\nX-Session-API-Key: ${key}\r\nContent-Length: 100\r\n\r\n`;
+    socket.write(`rest${request}half`);
+    await until('the late one', () => received.includes('408 Request Timeout'));
+    await until('no file', () => readdirSync(locked.workingDir).every((name) => name === '.downloads'));
+  } finally {
+    socket.destroy();
+  }
 });
 
 test('an action that never comes whole is answered with 408', async () => {

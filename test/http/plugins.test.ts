@@ -10,7 +10,7 @@ function plugin(name: string): string {
   return fileURLToPath(new URL(`../fixtures/plugins/${name}.mjs`, import.meta.url));
 }
 
-const NAMES = ['throws', 'word-count', 'takes-run', 'never-starts', 'wrong-answer', 'missing'];
+const NAMES = ['throws', 'word-count', 'takes-run', 'never-starts', 'wrong-answer', 'misbehaves', 'missing'];
 
 let server: TestServer;
 beforeAll(async () => {
@@ -76,4 +76,16 @@ test('a plugin that fails is told in /ready, by its path or name, and the server
   expect(reasons[plugin('takes-run')]).toContain('actions.run: this type is served already');
   expect(reasons[plugin('missing')]).toContain('Cannot find module');
   expect((await server.run('echo works')).content).toBe('works');
+});
+
+test('a plugin that throws whenever it is asked costs only itself', async () => {
+  const { body } = await server.action({ action: 'misbehave', args: {} });
+  expect([body.observation, body.content]).toEqual(['error', expect.stringContaining('laneOf: expected text')]);
+  const { status, json } = await server.request('GET', '/ready');
+  expect([status, json.subsystems.misbehaves]).toEqual([200, 'failed']);
+  expect(json.reasons.misbehaves).toContain('this plugin misbehaves');
+  expect((await server.request('GET', '/sessions')).status).toBe(200);
+  expect(String((await server.request('GET', '/metrics')).json)).toContain('actiond_sessions ');
+  expect((await server.request('DELETE', '/sessions/nobody')).status).toBe(404);
+  expect((await server.request('GET', '/actions')).status).toBe(200);
 });

@@ -1,7 +1,11 @@
 /** `--plugin` programs: an action type in any language, and whatever the program does costs only its own actions. */
+import { copyFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { findByCommandLine } from '../../src/sandbox/processes.ts';
 import { TestServer } from '../support/server.ts';
+import { makeTemporaryFolder } from '../support/temporary-folder.ts';
 import { until } from '../support/wait.ts';
 
 function path(name: string): string {
@@ -119,4 +123,19 @@ test('one that never answers at its start holds up neither the server nor the ot
   expect((await other.action({ action: 'sql', args: { database: ':memory:', statement: 'select 1' } })).content).toBe(
     '1\n1',
   );
+});
+
+test('a program that is refused does not go on running', async () => {
+  const folder = makeTemporaryFolder('actiond-refused-');
+  const twins = ['one', 'two'].map((name) => join(folder.path, name));
+  for (const twin of twins) copyFileSync(SQL, twin);
+  try {
+    await using other = await TestServer.start(twins.flatMap((twin) => ['--plugin', twin]));
+    const { subsystems } = (await other.request('GET', '/ready')).json;
+    const refused = twins.filter((twin) => subsystems[twin] === 'failed');
+    expect([subsystems.sql, refused.length]).toEqual(['ready', 1]);
+    await until('it has ended', () => refused.every((twin) => findByCommandLine(twin) === undefined));
+  } finally {
+    folder.remove();
+  }
 });
