@@ -633,9 +633,14 @@ const SETTINGS: readonly Setting[] = [
   { path: 'v0.suToUser', env: 'SU_TO_USER', fallback: 'true', help: 'change to --username when started as root' },
   { path: 'v0.runtimeUsername', env: 'RUNTIME_USERNAME', help: 'a further user that may be changed to' },
   { path: 'v0.sandboxGroup', env: 'SANDBOX_GROUP_ID', fallback: 'root', help: 'group that owns the working directory' },
-  { path: 'v0.launchedBy', env: 'USER', help: 'if equal to --username, no user is created' },
-  { path: 'v0.localRuntime', env: 'LOCAL_RUNTIME_MODE', fallback: '0', help: 'start kernels without changing user' },
-  { path: 'v0.repoPath', env: 'OPENHANDS_REPO_PATH', help: 'directory of kernels in local runtime mode' },
+  { path: 'v0.launchedBy', env: 'USER', help: 'taken, without effect: an account that is there is used' },
+  {
+    path: 'v0.localRuntime',
+    env: 'LOCAL_RUNTIME_MODE',
+    fallback: '0',
+    help: 'taken, without effect: kernels run as --username',
+  },
+  { path: 'v0.repoPath', env: 'OPENHANDS_REPO_PATH', help: 'taken, without effect' },
   { path: 'v0.vscodePort', env: 'VSCODE_PORT', help: 'port of VS Code; without it the plugin is off' },
   {
     path: 'v0.vscodeDir',
@@ -652,8 +657,13 @@ const SETTINGS: readonly Setting[] = [
   { path: 'v0.vscodeBasePath', env: 'OPENVSCODE_SERVER_BASE_PATH', help: 'base path of VS Code URLs' },
   { path: 'v0.runtimeUrl', env: 'RUNTIME_URL', help: 'public URL; a path of /RUNTIME_ID is put before VS Code URLs' },
   { path: 'v0.runtimeId', env: 'RUNTIME_ID', help: 'see RUNTIME_URL' },
-  { path: 'v0.maxMemoryGb', env: 'RUNTIME_MAX_MEMORY_GB', help: 'memory limit in GiB' },
-  { path: 'v0.memoryMonitor', env: 'RUNTIME_MEMORY_MONITOR', fallback: 'false', help: 'log memory use' },
+  { path: 'v0.maxMemoryGb', env: 'RUNTIME_MAX_MEMORY_GB', help: 'taken, without effect, as in V0' },
+  {
+    path: 'v0.memoryMonitor',
+    env: 'RUNTIME_MEMORY_MONITOR',
+    fallback: 'false',
+    help: 'taken, without effect: see /metrics',
+  },
 ];
 
 const INFORMATION: readonly Row[] = [

@@ -153,7 +153,7 @@ export class Server {
       writer: events,
       secrets: this.#secrets,
       maxOutputBytes: config.limits.maxOutputEventBytes,
-      onOutput: (chars) => this.#metrics.countOutput(chars),
+      onOutput: (bytes) => this.#metrics.countOutput(bytes),
     });
     this.#history = new History(events);
     const [markName = '', markValue = ''] = this.#mark.split('=');

@@ -21,7 +21,7 @@ export interface JournalOptions {
   /** Live output of one action that is kept, in bytes of UTF-8; the rest is only in the output file. */
   readonly maxOutputBytes: number;
   /** Called with the characters of each piece of live output. */
-  readonly onOutput?: (chars: number) => void;
+  readonly onOutput?: (bytes: number) => void;
 }
 
 /** An `output` event holds at most this much text: 64 KiB in UTF-8 even if each character takes three bytes. */
@@ -80,8 +80,8 @@ export class Journal {
     const live = known ?? this.#open(call);
     const room = this.#options.maxOutputBytes - live.totalBytes;
     if (room <= 0) return;
-    this.#options.onOutput?.(text.length);
     const bytes = Buffer.byteLength(text);
+    this.#options.onOutput?.(bytes);
     live.totalBytes += bytes;
     live.text += live.mask.push(bytes <= room ? text : firstBytes(text, room));
     if (bytes >= room) {
@@ -146,7 +146,7 @@ export class Journal {
 
   /** Nothing is kept in memory for an action that is over. */
   #late(call: Call, text: string): void {
-    this.#options.onOutput?.(text.length);
+    this.#options.onOutput?.(Buffer.byteLength(text));
     this.#appendPieces(call, this.mask(text));
   }
 

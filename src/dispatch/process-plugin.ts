@@ -32,8 +32,21 @@ export async function createProcessPlugin(options: PluginProcessOptions, host: P
     return hello;
   };
 
+  const stopRunning = async (): Promise<void> => {
+    isStopped = true;
+    await running?.stop();
+  };
+
   const { name, schemas } = await begin();
   const schemaOf = (type: string): ZodObject => asObject(type, host.z.fromJSONSchema(schemas[type] as never));
+  let actions: Record<string, ZodObject>;
+  try {
+    actions = Object.fromEntries(Object.keys(schemas).map((type) => [type, schemaOf(type)]));
+  } catch (error) {
+    // A program that is of no use does not stay.
+    await stopRunning();
+    throw error;
+  }
   const restarted = async (): Promise<PluginProcess> => {
     if (running) return running;
     if (isStopped) throw new Error('The server is stopping.');
@@ -42,17 +55,14 @@ export async function createProcessPlugin(options: PluginProcessOptions, host: P
   };
   return {
     name,
-    actions: Object.fromEntries(Object.keys(schemas).map((type) => [type, schemaOf(type)])),
+    actions,
     // One after another, so that two actions do not start it twice.
     async execute(action: PluginAction, context: ActionContext): Promise<PluginResult> {
       const child = await restarted();
       return child.execute(action, { ...context, currentDir: host.currentDir() });
     },
     health: () => (running ? { status: 'ready' } : { status: 'failed', reason: failure ?? 'it has ended' }),
-    async stop() {
-      isStopped = true;
-      await running?.stop();
-    },
+    stop: stopRunning,
   };
 }
 

@@ -60,8 +60,8 @@ export class Metrics {
       registers,
     });
     this.#outputBytes = new Counter({
-      name: 'actiond_output_chars_total',
-      help: 'Live output of commands, in characters',
+      name: 'actiond_output_bytes_total',
+      help: 'Live output of actions',
       registers,
     });
     this.#unknownArgs = new Counter({
@@ -100,8 +100,8 @@ export class Metrics {
     this.#duration.observe({ type }, durationMs / 1000);
   }
 
-  countOutput(chars: number): void {
-    this.#outputBytes.inc(chars);
+  countOutput(bytes: number): void {
+    this.#outputBytes.inc(bytes);
   }
 
   stop(): void {

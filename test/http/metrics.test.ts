@@ -24,7 +24,7 @@ const FAMILIES = [
   ['actiond_actions_total', 'counter'],
   ['actiond_action_queue_seconds', 'histogram'],
   ['actiond_action_duration_seconds', 'histogram'],
-  ['actiond_output_chars_total', 'counter'],
+  ['actiond_output_bytes_total', 'counter'],
   ['actiond_unknown_args_total', 'counter'],
   ['actiond_actions_in_flight', 'gauge'],
   ['actiond_actions_running', 'gauge'],
@@ -96,7 +96,7 @@ test('what is so at this moment', async () => {
 test('output of commands is counted', async () => {
   await using server = await TestServer.start();
   await post(server, runOf('printf %1000s x'));
-  expect((await samplesOf(server)).get('actiond_output_chars_total')).toBeGreaterThanOrEqual(1000);
+  expect((await samplesOf(server)).get('actiond_output_bytes_total')).toBeGreaterThanOrEqual(1000);
 });
 
 test('needs the key where there is one', async () => {

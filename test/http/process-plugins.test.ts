@@ -1,5 +1,5 @@
 /** `--plugin` programs: an action type in any language, and whatever the program does costs only its own actions. */
-import { copyFileSync } from 'node:fs';
+import { copyFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -123,6 +123,20 @@ test('one that never answers at its start holds up neither the server nor the ot
   expect((await other.action({ action: 'sql', args: { database: ':memory:', statement: 'select 1' } })).content).toBe(
     '1\n1',
   );
+});
+
+test('a program whose schema is none does not go on running', async () => {
+  const folder = makeTemporaryFolder('actiond-refused-');
+  const path = join(folder.path, 'odd');
+  const hello = JSON.stringify({ kind: 'hello', name: 'odd', actions: { odd: { type: 'no such type' } } });
+  writeFileSync(path, `#!/bin/sh\necho '${hello}'\nwhile read -r line; do :; done\n`, { mode: 0o755 });
+  try {
+    await using other = await TestServer.start(['--plugin', path]);
+    expect((await other.request('GET', '/ready')).json.subsystems[path]).toBe('failed');
+    await until('it has ended', () => findByCommandLine(path) === undefined);
+  } finally {
+    folder.remove();
+  }
 });
 
 test('a program that is refused does not go on running', async () => {
