@@ -2,6 +2,7 @@ import { rmSync, writeFileSync } from 'node:fs';
 import { type Config, isServerSecret, loadConfig } from './config.ts';
 import { DEFAULT_PATH } from './sandbox/child-env.ts';
 import { openFilesProblem } from './sandbox/open-files.ts';
+import { memoryProblem } from './sandbox/out-of-memory.ts';
 import { eraseVariables } from './sandbox/own-environment.ts';
 import { secretsOf } from './sandbox/secrets.ts';
 import { substituteTemporaryDirectory } from './sandbox/temporary-directory.ts';
@@ -23,6 +24,8 @@ async function main(): Promise<void> {
   nameProcess();
   const problem = openFilesProblem();
   if (problem !== undefined) fail(1, problem);
+  const shortage = memoryProblem();
+  if (shortage !== undefined) process.stderr.write(`actiond: ${shortage}\n`);
   const { warnings } = loaded;
   const config = await withTemporaryDirectory(loaded.config);
   const unerased = eraseKeys();

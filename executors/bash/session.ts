@@ -8,7 +8,7 @@ import {
   truncateContent,
 } from '../../src/protocol/observations.ts';
 import type { Secrets } from '../../src/sandbox/secrets.ts';
-import { oomKills } from '../../src/sandbox/out-of-memory.ts';
+import { OomWatch } from '../../src/sandbox/out-of-memory.ts';
 import { endProcesses, type ProcessInfo, readProcess } from '../../src/sandbox/processes.ts';
 import { existingDirectory, findPython, logicalDirectory } from './directories.ts';
 import { keyBytes } from './keys.ts';
@@ -85,7 +85,7 @@ export class Session {
   #exports = '';
   #command: Command | undefined;
   #restartNote = '';
-  #oomKills = oomKills();
+  readonly #oomWatch = new OomWatch();
   #isClosed = false;
   /** Shells of this session, dead ones too while something they started lives: session id → start time. */
   readonly #leaders = new Map<number, string>();
@@ -333,7 +333,7 @@ export class Session {
     const exitCode = outcome.kind === 'reported' ? outcome.report.exitCode : outcome.exitCode;
     let suffix = texts.completedSuffix(exitCode, command.lastKey?.startsWith('C-') ? command.lastKey : undefined);
     if (command.interrupts >= KILLING_INTERRUPT) suffix += texts.KILLED_HINT;
-    if (exitCode !== 0 && this.#sawOomKill()) suffix += texts.OUT_OF_MEMORY_HINT;
+    if (exitCode !== 0 && this.#oomWatch.sawKill()) suffix += texts.OUT_OF_MEMORY_HINT;
     if (outcome.kind === 'ended') suffix += await this.#restart(shell, outcome.exitCode, outcome.isCutOff);
     suffix += this.#restartNote + note;
     this.#restartNote = '';
@@ -347,13 +347,6 @@ export class Session {
     const result = this.#result(command, label, part.text, metadata, isHidden);
     this.#output.end();
     return result;
-  }
-
-  /** Whether the kernel has ended processes of the sandbox since this was last asked. */
-  #sawOomKill(): boolean {
-    const before = this.#oomKills;
-    this.#oomKills = oomKills();
-    return before !== undefined && this.#oomKills !== undefined && this.#oomKills > before;
   }
 
   #unfinished(command: Command, label: string, suffix: string): ActionResult {

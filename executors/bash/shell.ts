@@ -23,6 +23,7 @@ import {
   readProcess,
   signalProcess,
 } from '../../src/sandbox/processes.ts';
+import { makeExpendable } from '../../src/sandbox/out-of-memory.ts';
 import { Barriers } from './barriers.ts';
 import {
   barrierLine,
@@ -623,6 +624,7 @@ function spawnBash(options: ShellOptions, files: ShellFiles): IPty {
     name: env['TERM'] ?? 'xterm-256color',
     encoding: null,
   });
+  makeExpendable(pty.pid);
   if (account) giveTerminal(pty, account.uid, account.gid);
   return pty;
 }

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { OomWatch } from '../../src/sandbox/out-of-memory.ts';
 import { endProcesses, exitText, findByCommandLine, readProcess } from '../../src/sandbox/processes.ts';
 import { KernelChannel } from './channel.ts';
 import {
@@ -81,6 +82,7 @@ export class Kernel {
   #pid: number | undefined;
   #watch: NodeJS.Timeout | undefined;
   #runningCells = 0;
+  readonly #oomWatch = new OomWatch();
 
   /** From `kernel_info_reply`, such as `python`. */
   language = '';
@@ -146,6 +148,7 @@ export class Kernel {
    */
   execute(request: ExecuteRequest, onMessage: (message: KernelMessage) => void): Cell {
     const { id, frame } = executeRequest(request, this.#session);
+    this.#oomWatch.sawKill();
     return this.#send(id, frame, onMessage);
   }
 
@@ -308,10 +311,15 @@ export class Kernel {
     if (!this.#isAlive || this.#isDying || this.#pid === undefined) return;
     const info = readProcess(this.#pid);
     if (info === undefined || info.state === 'Z' || info.state === 'X') {
-      void this.#endLater(exitText(this.#pid) ?? 'its process is gone');
+      void this.#endLater(this.#exitCause(this.#pid));
       return;
     }
     this.#watch = setTimeout(() => this.#look(), this.#runningCells > 0 ? BUSY_LOOK_MS : IDLE_LOOK_MS).unref();
+  }
+
+  #exitCause(pid: number): string {
+    const cause = exitText(pid) ?? 'its process is gone';
+    return this.#oomWatch.sawKill() ? `${cause}: the sandbox ran out of memory` : cause;
   }
 
   async #endLater(cause: string): Promise<void> {

@@ -113,6 +113,13 @@ async function hogIsKilled(container) {
   assert.equal(next.content, 'lives');
 }
 
+async function cellHogIsKilled(container) {
+  const cell = async (code) => (await container.action('run_ipython', { code, include_extra: false }, 120)).content;
+  assert.equal(await cell('print(6 * 7)'), '42');
+  assert.match(await cell('x = bytearray(2 ** 31)'), /killed by signal 9: the sandbox ran out of memory/);
+  assert.equal(await cell('print(6 * 8)'), '48');
+}
+
 async function continuesEvents(tag) {
   const state = `actiond-test-${Date.now()}`;
   const options = { options: ['-v', `${state}:/var/lib/actiond`] };
@@ -272,6 +279,16 @@ const CHECKS = [
     'a hog is killed at the memory limit, the daemon lives and says so',
     'bare',
     () => withContainer('bare', { options: ['--memory=400m', '--memory-swap=400m'] }, hogIsKilled),
+  ],
+  [
+    'the same at the smallest limit that is promised',
+    'bare',
+    () => withContainer('bare', { options: ['--memory=128m', '--memory-swap=128m'] }, hogIsKilled),
+  ],
+  [
+    'a cell that takes too much is killed, its answer says so',
+    'full',
+    () => withContainer('full', { options: ['--memory=400m', '--memory-swap=400m'] }, cellHogIsKilled),
   ],
   [
     'read-only root',

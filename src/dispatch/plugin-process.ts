@@ -1,6 +1,7 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
 import { errorObservation } from '../protocol/observations.ts';
+import { makeExpendable } from '../sandbox/out-of-memory.ts';
 import type { ActionContext } from './executor.ts';
 import type { PluginAction, PluginResult } from './plugin.ts';
 
@@ -57,6 +58,7 @@ export class PluginProcess {
     });
     this.#first.catch(ignore);
     this.#child = spawn(file, args, { cwd, env: { ...env }, stdio: ['pipe', 'pipe', 'pipe'] });
+    makeExpendable(this.#child.pid);
     this.#child.stdin.on('error', ignore);
     eachLine(
       this.#child.stdout,
