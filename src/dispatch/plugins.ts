@@ -6,6 +6,7 @@ import { errorObservation, type Observation } from '../protocol/observations.ts'
 import type { SessionInfo } from '../protocol/http.ts';
 import type { ActionContext, ActionResult, AnyExecutor, SubsystemHealth } from './executor.ts';
 import type { Plugin, PluginHost } from './plugin.ts';
+import { isModule } from './plugin-faults.ts';
 import { createProcessPlugin } from './process-plugin.ts';
 
 /** An executor made of a plugin, with the schemas of its action types. */
@@ -52,11 +53,8 @@ export async function loadPlugins(options: LoadPluginsOptions): Promise<void> {
   await Promise.all(paths.map(load));
 }
 
-/** A module of JavaScript, or else a program. */
-const MODULE = /\.[cm]?[jt]s$/;
-
 async function create(path: string, { host, account, startLimitMs }: LoadPluginsOptions): Promise<unknown> {
-  if (!MODULE.test(path)) {
+  if (!isModule(path)) {
     const onLog = (text: string): void => host.log.info(`plugin ${basename(path)}: ${text}`);
     return createProcessPlugin(
       { path, env: host.env, cwd: host.workingDir, account, helloLimitMs: startLimitMs, onLog },
