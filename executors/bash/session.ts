@@ -13,7 +13,7 @@ import { endProcesses, type ProcessInfo, readProcess } from '../../src/sandbox/p
 import { existingDirectory, findPython, logicalDirectory } from './directories.ts';
 import { keyBytes } from './keys.ts';
 import { Output } from './output.ts';
-import { Shell, type ShellOptions, type ShellOutcome } from './shell.ts';
+import { NoProcessLeftError, Shell, type ShellOptions, type ShellOutcome } from './shell.ts';
 import type { SpillOptions } from '../../src/sandbox/spill.ts';
 import { splitCommands } from './split.ts';
 import * as texts from './texts.ts';
@@ -85,6 +85,7 @@ export class Session {
   #exports = '';
   #command: Command | undefined;
   #restartNote = '';
+  #clearedNote = '';
   readonly #oomWatch = new OomWatch();
   #isClosed = false;
   /** Shells of this session, dead ones too while something they started lives: session id → start time. */
@@ -444,7 +445,22 @@ export class Session {
     const why = isCutOff
       ? 'The shell was replaced by another one (exec), or closed its connection to the server.'
       : `The shell itself has ended (${ending}).`;
-    return texts.restartedNote(why, this.#cwd, lost === this.#cwd ? undefined : lost);
+    return texts.restartedNote(why, this.#cwd, lost === this.#cwd ? undefined : lost) + this.#takeClearedNote();
+  }
+
+  /** Ends what the shells before have left running. @returns whether there was anything */
+  async #endLeftOvers(): Promise<boolean> {
+    const { list } = this.#options;
+    const sessions = livingSessions(this.#leaders, await list());
+    if (sessions.size === 0) return false;
+    await endProcesses({ sessions }, STOP_GRACE_MS, list);
+    return true;
+  }
+
+  #takeClearedNote(): string {
+    const note = this.#clearedNote;
+    this.#clearedNote = '';
+    return note;
   }
 
   async #forgetEmptySessions(): Promise<void> {
@@ -461,10 +477,17 @@ export class Session {
       preamble,
       onOutput: (chunk: Buffer) => this.#output.write(chunk),
     };
-    const shell = await Shell.start({ ...options, hasStartupFiles: true }).catch(() =>
-      // A start-up file that ends the shell must not cost the session.
-      Shell.start({ ...options, hasStartupFiles: false }),
-    );
+    const start = (): Promise<Shell> =>
+      Shell.start({ ...options, hasStartupFiles: true }).catch(() =>
+        // A start-up file that ends the shell must not cost the session.
+        Shell.start({ ...options, hasStartupFiles: false }),
+      );
+    const shell = await start().catch(async (error: unknown) => {
+      // Nobody could end them without a shell.
+      if (!(error instanceof NoProcessLeftError) || !(await this.#endLeftOvers())) throw error;
+      this.#clearedNote = texts.CLEARED_NOTE;
+      return start();
+    });
     this.#leaders.set(shell.pid, readProcess(shell.pid)?.startTime ?? '');
     if (this.#leaders.size > 1) await this.#forgetEmptySessions();
     this.#shell = shell;

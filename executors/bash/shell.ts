@@ -104,6 +104,18 @@ interface Program {
 const BASH: Program = { file: '/bin/bash', package: 'bash' };
 const SWITCHER: Program = { file: 'setpriv', package: 'util-linux' };
 
+/** No process can be started any more. */
+export class NoProcessLeftError extends Error {
+  constructor() {
+    super(
+      'no more processes can be started: the limit of the sandbox (docker run --pids-limit, ulimit -u) is reached. End some',
+    );
+  }
+}
+
+/** What bash says, in every language, before it waits and tries again; it does so for longer than anybody would wait. */
+const FORK_FAILURE = ': fork: retry: ';
+
 interface Running {
   readonly token: string;
   readonly isCommand: boolean;
@@ -570,12 +582,14 @@ function pipesMade(pty: IPty, program: Program): Promise<void> {
     const listeners = [
       pty.onData((chunk) => {
         said = (said + chunk).slice(-MAX_STARTUP_TEXT);
+        if (said.includes(FORK_FAILURE)) pty.kill('SIGKILL');
         if (!said.includes(PIPES_MADE)) return;
         finish();
         resolve();
       }),
       pty.onExit(({ exitCode, signal }) => {
         finish();
+        if (said.includes(FORK_FAILURE)) return reject(new NoProcessLeftError());
         const refused = EXEC_FAILURE.exec(said)?.[1];
         if (refused === undefined) reject(new Error(startupEnd(signal ? 128 + signal : exitCode, lateMs, said)));
         else reject(new Error(`${program.file} cannot be executed (${refused}): install ${program.package}`));
@@ -616,7 +630,7 @@ function spawnBash(options: ShellOptions, files: ShellFiles): IPty {
     ? [SWITCHER.file, `--reuid=${account.uid}`, `--regid=${account.gid}`, '--init-groups', '--', BASH.file, ...args]
     : [BASH.file, ...args];
   const [file = '', ...rest] = switched;
-  const pty = spawn(file, rest, {
+  const pty = spawnOnTerminal(file, rest, {
     cwd,
     env: { ...env, HISTIGNORE: STARTUP_HISTIGNORE },
     cols: columns,
@@ -628,6 +642,15 @@ function spawnBash(options: ShellOptions, files: ShellFiles): IPty {
   if (account) giveTerminal(pty, account.uid, account.gid);
   return pty;
 }
+
+const spawnOnTerminal: typeof spawn = (...args) => {
+  try {
+    return spawn(...args);
+  } catch (error) {
+    if (error instanceof Error && error.message.startsWith('forkpty')) throw new NoProcessLeftError();
+    throw error;
+  }
+};
 
 /** The user must be able to open the terminal by its name. */
 function giveTerminal(pty: IPty, uid: number, gid: number): void {

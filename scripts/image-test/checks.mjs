@@ -120,6 +120,30 @@ async function cellHogIsKilled(container) {
   assert.equal(await cell('print(6 * 8)'), '48');
 }
 
+async function healsWithoutProcesses(container) {
+  const full = await container.bash('for i in $(seq 100); do sleep 300 & done', 90);
+  assert.match(full.extras.metadata.suffix, /No more processes could be started/);
+  assert.equal((await container.bash('echo works')).content, 'works');
+}
+
+/** They share a volume, and do not see each other's processes. */
+async function excludesAnother(tag) {
+  const state = `actiond-test-${Date.now()}`;
+  const options = ['-v', `${state}:/var/lib/actiond`];
+  try {
+    await withContainer(tag, { options }, async (first) => {
+      const image = `actiond-test/${tag}`;
+      const second = run('docker', ['run', '--rm', '--network=host', '-e', 'ACTIOND_PORT=0', ...options, image]);
+      const { code, stderr } = await second.catch((error) => error);
+      assert.equal(code, 1);
+      assert.match(stderr, /\/var\/lib\/actiond is in use by a running server in another container/);
+      assert.equal((await first.bash('echo lives')).content, 'lives');
+    });
+  } finally {
+    await docker('volume', 'rm', '-f', state);
+  }
+}
+
 async function continuesEvents(tag) {
   const state = `actiond-test-${Date.now()}`;
   const options = { options: ['-v', `${state}:/var/lib/actiond`] };
@@ -332,6 +356,12 @@ const CHECKS = [
         assert.equal(content, '12345\n12345\nhome');
       }),
   ],
+  [
+    'no process left: the shell heals',
+    'bare',
+    () => withContainer('bare', { options: ['--pids-limit=64'] }, healsWithoutProcesses),
+  ],
+  ['a second container on the same state is refused', 'bare', () => excludesAnother('bare')],
   ['a restart with the same state continues the event stream', 'bare', () => continuesEvents('bare')],
   [
     "V0's start command serves, as root with the shell of openhands",
