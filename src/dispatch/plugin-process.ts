@@ -31,7 +31,7 @@ const MAX_LINE_CHARS = 16 * 2 ** 20;
 const MAX_LOG_LINE_CHARS = 2000;
 /** Between being asked to end, by the end of its input, and being killed. */
 const STOP_GRACE_MS = 500;
-/** For an answer after `cancel`, which a hard timeout leads to as well; then the program is killed. */
+/** For an answer after `cancel`; then the program is killed. */
 const CANCEL_GRACE_MS = 2000;
 
 /** One life of a plugin's program: a JSON object for each line, both ways. */
@@ -119,7 +119,6 @@ export class PluginProcess {
         cwd: currentDir,
         ...(timeout === undefined ? {} : { timeout }),
       });
-      if (timeout !== undefined) timers.push(setTimeout(cancel, timeout * 1000));
       signal.addEventListener('abort', cancel, { once: true });
       if (signal.aborted) cancel();
     });

@@ -32,6 +32,9 @@ export interface LoadPluginsOptions {
 
 /** The whole shutdown has five seconds. */
 const STOP_LIMIT_MS = 1000;
+/** For an answer once the signal is aborted: more than a program gets before it is killed. */
+const ANSWER_GRACE_MS = 3000;
+const MAX_TIMER_MS = 2 ** 31 - 1;
 const NAME = /^[a-z][a-z0-9_-]{0,63}$/;
 
 /** Loads plugins beside each other, and none for ever; each is told when it is there. Names and action types are those of the first that has them. */
@@ -129,7 +132,12 @@ class PluginExecutor implements AnyExecutor {
   async execute(action: Action, context: ActionContext): Promise<ActionResult> {
     await this.#started;
     if (this.#startFailure !== undefined) return { observation: errorObservation(this.#startFailure) };
-    const result = await this.#plugin.execute(action, context);
+    const signal = signalOf(action, context);
+    const late = new Promise<void>((resolve) => {
+      signal.addEventListener('abort', () => setTimeout(resolve, ANSWER_GRACE_MS).unref(), { once: true });
+    });
+    const answered = this.#plugin.execute(action, { ...context, signal });
+    const result = await Promise.race([answered, late.then(() => this.#unanswered())]);
     const observation: unknown = result?.observation;
     if (isObservation(observation)) return { observation };
     return {
@@ -137,6 +145,12 @@ class PluginExecutor implements AnyExecutor {
         `The plugin ${this.name} did not answer with {observation: {observation, content, extras}}.`,
       ),
     };
+  }
+
+  /** Nobody waits for a plugin that does not mind its signal; what it does goes on. */
+  #unanswered(): ActionResult {
+    const message = `The plugin ${this.name} did not end the action within ${ANSWER_GRACE_MS / 1000} s of being asked to: it may still be at work.`;
+    return { observation: errorObservation(message) };
   }
 
   health(): SubsystemHealth {
@@ -156,6 +170,12 @@ class PluginExecutor implements AnyExecutor {
   async stop(): Promise<void> {
     await within(Promise.resolve(this.#plugin.stop?.()), STOP_LIMIT_MS).catch(ignore);
   }
+}
+
+/** Aborted when the action is cancelled, the server stops or the action's time is over. */
+function signalOf({ timeout }: Action, { signal }: ActionContext): AbortSignal {
+  if (timeout === undefined) return signal;
+  return AbortSignal.any([signal, AbortSignal.timeout(Math.min(MAX_TIMER_MS, timeout * 1000))]);
 }
 
 async function within<T>(promise: Promise<T>, limitMs: number): Promise<T> {
