@@ -23,6 +23,7 @@ import {
   readProcess,
   signalProcess,
 } from '../../src/sandbox/processes.ts';
+import { processRoom } from '../../src/sandbox/process-room.ts';
 import { makeExpendable } from '../../src/sandbox/out-of-memory.ts';
 import { Barriers } from './barriers.ts';
 import {
@@ -643,7 +644,11 @@ function spawnBash(options: ShellOptions, files: ShellFiles): IPty {
   return pty;
 }
 
+/** node-pty takes a thread for each terminal, and ends the whole server where there is none left for it. */
+const MIN_PROCESS_ROOM = 8;
+
 const spawnOnTerminal: typeof spawn = (...args) => {
+  if ((processRoom() ?? Infinity) < MIN_PROCESS_ROOM) throw new NoProcessLeftError();
   try {
     return spawn(...args);
   } catch (error) {

@@ -126,6 +126,15 @@ async function healsWithoutProcesses(container) {
   assert.equal((await container.bash('echo works')).content, 'works');
 }
 
+/** A terminal takes a process and a thread. */
+async function refusesTheLastProcess(container) {
+  const count = 'for f in /sys/fs/cgroup/pids/pids.current /sys/fs/cgroup/pids.current; do [ -r $f ] && break; done';
+  await container.bash(`${count}; until read n <$f; [ $n -ge 63 ]; do sleep 300 & done 2>/dev/null`);
+  const { content } = await container.action('run', { command: 'echo hi', is_static: true }, 20);
+  assert.match(content, /no more processes can be started/);
+  assert.equal((await container.request('/alive')).status, 'ok');
+}
+
 /** They share a volume, and do not see each other's processes. */
 async function excludesAnother(tag) {
   const state = `actiond-test-${Date.now()}`;
@@ -360,6 +369,11 @@ const CHECKS = [
     'no process left: the shell heals',
     'bare',
     () => withContainer('bare', { options: ['--pids-limit=64'] }, healsWithoutProcesses),
+  ],
+  [
+    'room for one process: a shell is refused, the daemon lives',
+    'bare',
+    () => withContainer('bare', { options: ['--pids-limit=64'] }, refusesTheLastProcess),
   ],
   ['a second container on the same state is refused', 'bare', () => excludesAnother('bare')],
   ['a restart with the same state continues the event stream', 'bare', () => continuesEvents('bare')],
