@@ -1,12 +1,14 @@
 import { rmSync, writeFileSync } from 'node:fs';
 import { type Config, isServerSecret, loadConfig } from './config.ts';
+import { faultyModule, isModule } from './dispatch/plugin-faults.ts';
 import { DEFAULT_PATH } from './sandbox/child-env.ts';
 import { openFilesProblem } from './sandbox/open-files.ts';
+import { memoryProblem } from './sandbox/out-of-memory.ts';
 import { eraseVariables } from './sandbox/own-environment.ts';
 import { secretsOf } from './sandbox/secrets.ts';
 import { substituteTemporaryDirectory } from './sandbox/temporary-directory.ts';
 import { Server } from './server.ts';
-import { createLogger } from './telemetry/logger.ts';
+import { createLogger, type Logger } from './telemetry/logger.ts';
 import { VERSION } from './version.ts';
 
 /** A shutdown that takes longer is cut off. Below five seconds: what runs the container needs its part of them. */
@@ -23,12 +25,15 @@ async function main(): Promise<void> {
   nameProcess();
   const problem = openFilesProblem();
   if (problem !== undefined) fail(1, problem);
+  const shortage = memoryProblem();
+  if (shortage !== undefined) process.stderr.write(`actiond: ${shortage}\n`);
   const { warnings } = loaded;
   const config = await withTemporaryDirectory(loaded.config);
   const unerased = eraseKeys();
   const secrets = secretsOf(config);
   const log = createLogger(config.logLevel, secrets);
   for (const warning of [...warnings, ...unerased]) log.warn(warning);
+  surviveFaultsOf(config.pluginPaths, log);
   const interrupted = new AbortController();
   let toKill: Server | undefined;
   const starting = Server.start(config, log, secrets, interrupted.signal);
@@ -84,6 +89,16 @@ function eraseKeys(): string[] {
       `The keys stay readable in /proc/${process.pid}/environ for this user's commands (${reason}): start as root with --username.`,
     ];
   }
+}
+
+/** A fault of a plugin's module that nobody has caught costs the plugin only; one of the daemon's own ends it, as without plugins. */
+function surviveFaultsOf(plugins: readonly string[], log: Logger): void {
+  if (!plugins.some(isModule)) return;
+  process.on('uncaughtException', (error: unknown) => {
+    const plugin = faultyModule(error, plugins);
+    if (plugin === undefined) fail(1, error instanceof Error ? (error.stack ?? error.message) : String(error));
+    log.error({ err: error, plugin }, 'the plugin has failed outside of its actions: the server goes on');
+  });
 }
 
 /** @param cutOff called when stopping takes too long */

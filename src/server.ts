@@ -489,15 +489,15 @@ export class Server {
       ...this.#executors.map((executor) => [executor.name, executor.health()] as const),
       ...(this.#vscode ? [['vscode', this.#vscode.health()] as const] : []),
     ];
-    const isReady =
-      this.#phase === 'ready' &&
-      this.#executors.every(({ isOptional }, index) => isOptional || states[index]?.[1].status !== 'failed');
+    const isBroken = this.#executors.some(
+      ({ isOptional }, index) => !isOptional && states[index]?.[1].status === 'failed',
+    );
     const reasons = [
       ...states.flatMap(([name, { reason }]) => (reason === undefined ? [] : [[name, reason]])),
       ...Array.from(this.#pluginFailures, ([path, reason]) => [path, `the plugin could not be loaded: ${reason}`]),
     ];
     return {
-      status: isReady ? 'ready' : this.#phase === 'stopping' ? 'stopping' : 'starting',
+      status: isBroken && this.#phase === 'ready' ? 'failed' : this.#phase,
       subsystems: {
         ...Object.fromEntries(states.map(([name, { status }]) => [name, status])),
         ...Object.fromEntries(Array.from(this.#loadingPlugins, (path) => [path, 'starting'])),

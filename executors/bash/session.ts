@@ -9,12 +9,12 @@ import {
   truncateContent,
 } from '../../src/protocol/observations.ts';
 import type { Secrets } from '../../src/sandbox/secrets.ts';
-import { oomKills } from '../../src/sandbox/out-of-memory.ts';
+import { OomWatch } from '../../src/sandbox/out-of-memory.ts';
 import { endProcesses, type ProcessInfo, readProcess } from '../../src/sandbox/processes.ts';
 import { existingDirectory, findPython, logicalDirectory } from './directories.ts';
 import { keyBytes } from './keys.ts';
 import { Output, type OutputPart } from './output.ts';
-import { Shell, type ShellOptions, type ShellOutcome } from './shell.ts';
+import { NoProcessLeftError, Shell, type ShellOptions, type ShellOutcome } from './shell.ts';
 import type { SpillOptions } from '../../src/sandbox/spill.ts';
 import { splitCommands } from './split.ts';
 import * as texts from './texts.ts';
@@ -104,7 +104,8 @@ export class Session {
   #command: Command | undefined;
   #earlier: Earlier | undefined;
   #restartNote = '';
-  #oomKills = oomKills();
+  #clearedNote = '';
+  readonly #oomWatch = new OomWatch();
   #isClosed = false;
   /** Shells of this session, dead ones too while something they started lives: session id → start time. */
   readonly #leaders = new Map<number, string>();
@@ -353,7 +354,7 @@ export class Session {
     const exitCode = outcome.kind === 'reported' ? outcome.report.exitCode : outcome.exitCode;
     let suffix = texts.completedSuffix(exitCode, controlKey(command.lastKey));
     if (command.interrupts >= KILLING_INTERRUPT) suffix += texts.KILLED_HINT;
-    if (exitCode !== 0 && this.#sawOomKill()) suffix += texts.OUT_OF_MEMORY_HINT;
+    if (exitCode !== 0 && this.#oomWatch.sawKill()) suffix += texts.OUT_OF_MEMORY_HINT;
     if (outcome.kind === 'ended') suffix += await this.#restart(shell, outcome.exitCode, outcome.isCutOff);
     suffix += this.#restartNote + note;
     this.#restartNote = '';
@@ -367,13 +368,6 @@ export class Session {
     const result = this.#result(command, label, part, metadata, isHidden);
     this.#output.end();
     return result;
-  }
-
-  /** Whether the kernel has ended processes of the sandbox since this was last asked. */
-  #sawOomKill(): boolean {
-    const before = this.#oomKills;
-    this.#oomKills = oomKills();
-    return before !== undefined && this.#oomKills !== undefined && this.#oomKills > before;
   }
 
   #unfinished(command: Command, label: string, suffix: string): ActionResult {
@@ -482,7 +476,22 @@ export class Session {
     const why = isCutOff
       ? 'The shell was replaced by another one (exec), or closed its connection to the server.'
       : `The shell itself has ended (${ending}).`;
-    return texts.restartedNote(why, this.#cwd, lost === this.#cwd ? undefined : lost);
+    return texts.restartedNote(why, this.#cwd, lost === this.#cwd ? undefined : lost) + this.#takeClearedNote();
+  }
+
+  /** Ends what the shells before have left running. @returns whether there was anything */
+  async #endLeftOvers(): Promise<boolean> {
+    const { list } = this.#options;
+    const sessions = livingSessions(this.#leaders, await list());
+    if (sessions.size === 0) return false;
+    await endProcesses({ sessions }, STOP_GRACE_MS, list);
+    return true;
+  }
+
+  #takeClearedNote(): string {
+    const note = this.#clearedNote;
+    this.#clearedNote = '';
+    return note;
   }
 
   async #forgetEmptySessions(): Promise<void> {
@@ -507,10 +516,17 @@ export class Session {
       // What a shell prints while it starts is output of no command.
       onOutput: (chunk: Buffer) => (isUp ? this.#output.write(chunk) : undefined),
     };
-    const shell = await Shell.start({ ...options, hasStartupFiles: true }).catch(() =>
-      // A start-up file that ends the shell must not cost the session.
-      Shell.start({ ...options, hasStartupFiles: false }),
-    );
+    const start = (): Promise<Shell> =>
+      Shell.start({ ...options, hasStartupFiles: true }).catch(() =>
+        // A start-up file that ends the shell must not cost the session.
+        Shell.start({ ...options, hasStartupFiles: false }),
+      );
+    const shell = await start().catch(async (error: unknown) => {
+      // Nobody could end them without a shell.
+      if (!(error instanceof NoProcessLeftError) || !(await this.#endLeftOvers())) throw error;
+      this.#clearedNote = texts.CLEARED_NOTE;
+      return start();
+    });
     this.#leaders.set(shell.pid, readProcess(shell.pid)?.startTime ?? '');
     if (this.#leaders.size > 1) await this.#forgetEmptySessions();
     isUp = true;

@@ -24,6 +24,8 @@ import {
   readProcess,
   signalProcess,
 } from '../../src/sandbox/processes.ts';
+import { processRoom } from '../../src/sandbox/process-room.ts';
+import { makeExpendable } from '../../src/sandbox/out-of-memory.ts';
 import { Barriers } from './barriers.ts';
 import { CommandPipe } from './command-pipe.ts';
 import {
@@ -67,6 +69,8 @@ export type ShellOutcome =
 
 /** Start-up files that take longer are interrupted. */
 const STARTUP_LIMIT_MS = 10_000;
+/** What node-pty says on the terminal when there is no such program, or none that may be run. */
+const EXEC_FAILURE = /execvp\(3\) failed\.: ([^\r\n]*)/;
 /**
  * After the report, the rest of the output is on its way: when for so long none of it came, something keeps the terminal from passing it
  * on. As long as some comes, it is waited for so many times: behind a background job that floods, the barrier may be missing.
@@ -106,6 +110,27 @@ const REPORT_BUFFER_BYTES = 64 * 1024;
 const MAX_STARTUP_TEXT = 1000;
 /** A larger environment is not carried over whole. */
 const MAX_EXPORTS_BYTES = 4 * 1024 * 1024;
+
+/** One that the image must have. */
+interface Program {
+  readonly file: string;
+  readonly package: string;
+}
+
+const BASH: Program = { file: '/bin/bash', package: 'bash' };
+const SWITCHER: Program = { file: 'setpriv', package: 'util-linux' };
+
+/** No process can be started any more. */
+export class NoProcessLeftError extends Error {
+  constructor() {
+    super(
+      'no more processes can be started: the limit of the sandbox (docker run --pids-limit, ulimit -u) is reached. End some',
+    );
+  }
+}
+
+/** What bash says, in every language, before it waits and tries again; it does so for longer than anybody would wait. */
+const FORK_FAILURE = ': fork: retry: ';
 
 interface Running {
   readonly token: string;
@@ -184,7 +209,7 @@ export class Shell {
     let shell: Shell | undefined;
     try {
       pty = spawnBash(options, files);
-      await pipesMade(pty);
+      await pipesMade(pty, options.account ? SWITCHER : BASH);
       shell = new Shell(options, pty, openPipes(files));
       await shell.#setUp();
       return shell;
@@ -294,12 +319,18 @@ export class Shell {
   async #setUp(): Promise<void> {
     const lines = setupLines({ ...this.#options, historyIgnore: this.#options.env['HISTIGNORE'] });
     const interrupt = setTimeout(() => this.type(Buffer.from('\u0003')), STARTUP_LIMIT_MS);
-    const kill = setTimeout(() => this.kill(), 2 * STARTUP_LIMIT_MS);
+    let isLate = false;
+    const kill = setTimeout(() => {
+      isLate = true;
+      this.kill();
+    }, 2 * STARTUP_LIMIT_MS);
     const token = this.#barriers.newToken();
     const outcome = await this.#await(token, lines + reportLine(token, true), false);
     clearTimeout(interrupt);
     clearTimeout(kill);
-    if (outcome.kind !== 'reported') throw new Error('bash ended while it started');
+    if (outcome.kind === 'ended')
+      throw new Error(startupEnd(outcome.exitCode, isLate ? 2 * STARTUP_LIMIT_MS : undefined, ''));
+    if (outcome.kind !== 'reported') throw new Error('bash did not answer while it started');
     this.#status = 0;
   }
 
@@ -628,21 +659,33 @@ function makeFiles({ runtimeDir, account }: ShellOptions): Files {
   return { directory, commandPipe, reportPipe, exportsFile, exports };
 }
 
-/** Resolves when bash has made its pipes; rejects when it ends before, with what it said. */
-function pipesMade(pty: IPty): Promise<void> {
+/**
+ * Resolves when bash has made its pipes; rejects when it ends before, with what it said.
+ *
+ * @param program what is executed first
+ */
+function pipesMade(pty: IPty, program: Program): Promise<void> {
   return new Promise((resolve, reject) => {
     let said = '';
-    const timer = setTimeout(() => pty.kill('SIGKILL'), STARTUP_LIMIT_MS);
+    let lateMs: number | undefined;
+    const timer = setTimeout(() => {
+      lateMs = STARTUP_LIMIT_MS;
+      pty.kill('SIGKILL');
+    }, STARTUP_LIMIT_MS);
     const listeners = [
       pty.onData((chunk) => {
         said = (said + chunk).slice(-MAX_STARTUP_TEXT);
+        if (said.includes(FORK_FAILURE)) pty.kill('SIGKILL');
         if (!said.includes(PIPES_MADE)) return;
         finish();
         resolve();
       }),
-      pty.onExit(() => {
+      pty.onExit(({ exitCode, signal }) => {
         finish();
-        reject(new Error(`bash ended while it started: ${said.trim()}`));
+        if (said.includes(FORK_FAILURE)) return reject(new NoProcessLeftError());
+        const refused = EXEC_FAILURE.exec(said)?.[1];
+        if (refused === undefined) reject(new Error(startupEnd(signal ? 128 + signal : exitCode, lateMs, said)));
+        else reject(new Error(`${program.file} cannot be executed (${refused}): install ${program.package}`));
       }),
     ];
     const finish = (): void => {
@@ -650,6 +693,16 @@ function pipesMade(pty: IPty): Promise<void> {
       for (const listener of listeners) listener.dispose();
     };
   });
+}
+
+function startupEnd(exitCode: number, lateMs: number | undefined, said: string): string {
+  const text = said.replaceAll(/\s+/g, ' ').trim();
+  const why = lateMs === undefined ? endingOf(exitCode) : `not ready within ${lateMs / 1000} s`;
+  return `bash ended while it started (${why})${text === '' ? '' : `: ${text}`}`;
+}
+
+function endingOf(exitCode: number): string {
+  return exitCode > 128 ? `killed by signal ${exitCode - 128}` : `exit code ${exitCode}`;
 }
 
 /** Opened for both ways, a pipe neither blocks here nor ends when the other side closes it. */
@@ -673,10 +726,10 @@ function spawnBash(options: ShellOptions, files: ShellFiles): IPty {
   const { account, cwd, env, columns, rows } = options;
   const args = launchArguments(files);
   const switched = account
-    ? ['setpriv', `--reuid=${account.uid}`, `--regid=${account.gid}`, '--init-groups', '--', '/bin/bash', ...args]
-    : ['/bin/bash', ...args];
+    ? [SWITCHER.file, `--reuid=${account.uid}`, `--regid=${account.gid}`, '--init-groups', '--', BASH.file, ...args]
+    : [BASH.file, ...args];
   const [file = '', ...rest] = switched;
-  const pty = spawn(file, rest, {
+  const pty = spawnOnTerminal(file, rest, {
     cwd,
     env: { ...env, HISTIGNORE: STARTUP_HISTIGNORE },
     cols: columns,
@@ -684,9 +737,23 @@ function spawnBash(options: ShellOptions, files: ShellFiles): IPty {
     name: env['TERM'] ?? 'xterm-256color',
     encoding: null,
   });
+  makeExpendable(pty.pid);
   if (account) giveTerminal(pty, account.uid, account.gid);
   return pty;
 }
+
+/** node-pty takes a thread for each terminal, and ends the whole server where there is none left for it. */
+const MIN_PROCESS_ROOM = 8;
+
+const spawnOnTerminal: typeof spawn = (...args) => {
+  if ((processRoom() ?? Infinity) < MIN_PROCESS_ROOM) throw new NoProcessLeftError();
+  try {
+    return spawn(...args);
+  } catch (error) {
+    if (error instanceof Error && error.message.startsWith('forkpty')) throw new NoProcessLeftError();
+    throw error;
+  }
+};
 
 /** The user must be able to open the terminal by its name. */
 function giveTerminal(pty: IPty, uid: number, gid: number): void {

@@ -18,6 +18,10 @@ export function completedSuffix(exitCode: number, key?: string): string {
 export const OUT_OF_MEMORY_HINT =
   '\n[The sandbox ran out of memory, and the kernel killed processes in it. Use less memory at a time.]';
 
+/** What a shell that could not be started without it adds to the note of its start. */
+export const CLEARED_NOTE =
+  '\n[No more processes could be started, so what earlier commands of this shell had left running was ended.]';
+
 export function truncatedPrefix(lines: number): string {
   return `[Previous command outputs are truncated. Showing the last ${lines} lines of the output below.]\n`;
 }

@@ -57,7 +57,6 @@ export function launchArguments({ commandPipe, reportPipe, exportsFile }: ShellF
   const script = [
     'for fd in /proc/self/fd/*; do fd=${fd##*/}; if [ "$fd" -gt 2 ]; then eval "exec $fd>&-"; fi; done',
     'unset fd',
-    'echo 300 2>/dev/null >/proc/self/oom_score_adj',
     `command -p mkfifo -m 600 "$0" "$1" && printf '\\006'`,
     'exec 7<>"$2" 8>"$1" 9<&1 <"$0"',
     'exec /bin/bash --noediting --norc -i',

@@ -3,6 +3,7 @@ import { chownSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync 
 import { join } from 'node:path';
 import type { Readable, Writable } from 'node:stream';
 import type * as Driver from 'playwright-core';
+import { makeExpendable } from '../../src/sandbox/out-of-memory.ts';
 import { findProcesses, signalProcess } from '../../src/sandbox/processes.ts';
 import { browserArguments, PREFERENCES } from './arguments.ts';
 import { CdpConnection } from './cdp.ts';
@@ -197,6 +198,7 @@ async function start(path: string, options: LaunchOptions, isSandboxed: boolean)
     env: environment(options.env, profileDir),
     ...(account === undefined ? {} : { uid: account.uid, gid: account.gid }),
   });
+  makeExpendable(child.pid);
   const [, , errors, output, input] = child.stdio;
   const said = collect(errors as Readable);
   const exited = new Promise<void>((resolve) => {
@@ -218,7 +220,6 @@ async function start(path: string, options: LaunchOptions, isSandboxed: boolean)
   const started = { child, cdp, profileDir, exited, kill: () => kill(child, exited, profileDir) };
   try {
     await within(LAUNCH_LIMIT_MS, Promise.race([cdp.send('Browser.getVersion', {}), failure]));
-    if (child.pid !== undefined) makeExpendable(child.pid);
     return started;
   } catch (error) {
     const reason = await ifWithin(
@@ -277,15 +278,6 @@ function collect(stream: Readable): () => string {
 function lastWords(text: string): string {
   const lines = text.split('\n').filter((line) => line.trim() !== '' && !/dbus|unexpected operator/i.test(line));
   return lines.slice(-3).join(' ').slice(0, 600) || 'it said nothing';
-}
-
-/** When memory runs out, the browser goes before the server does. */
-function makeExpendable(pid: number): void {
-  try {
-    writeFileSync(`/proc/${pid}/oom_score_adj`, '300');
-  } catch {
-    // Not allowed, or gone.
-  }
 }
 
 const PAGE_BYTES = 4096;

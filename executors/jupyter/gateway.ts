@@ -5,6 +5,7 @@ import { chownSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
+import { makeExpendable } from '../../src/sandbox/out-of-memory.ts';
 import { endProcesses } from '../../src/sandbox/processes.ts';
 import { isObject } from './messages.ts';
 import { gatewaySource } from './python-side.ts';
@@ -162,6 +163,7 @@ export class ChildGateway implements Gateway {
       env: { ...env, [MARK_VARIABLE]: mark },
       stdio: ['pipe', 'pipe', 'pipe'],
     });
+    makeExpendable(child.pid);
     let log = '';
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       log = (log + text).slice(-MAX_LOG_CHARS);

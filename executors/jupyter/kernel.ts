@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { OomWatch } from '../../src/sandbox/out-of-memory.ts';
 import { endProcesses, exitText, findByCommandLine, readProcess } from '../../src/sandbox/processes.ts';
 import { KernelChannel } from './channel.ts';
 import {
@@ -95,6 +96,7 @@ export class Kernel {
   #openQuestions = 0;
   #questionTimer: NodeJS.Timeout | undefined;
   #received = 0;
+  readonly #oomWatch = new OomWatch();
 
   /** From `kernel_info_reply`, such as `python`. */
   language = '';
@@ -166,6 +168,7 @@ export class Kernel {
    */
   execute(request: ExecuteRequest, onMessage: (message: KernelMessage) => void): Cell {
     const { id, frame } = executeRequest(request, this.#session);
+    this.#oomWatch.sawKill();
     return this.#send(id, frame, onMessage);
   }
 
@@ -339,10 +342,15 @@ export class Kernel {
     if (!this.#isAlive || this.#isDying || this.#pid === undefined) return;
     const info = readProcess(this.#pid);
     if (info === undefined || info.state === 'Z' || info.state === 'X') {
-      void this.#endLater(exitText(this.#pid) ?? 'its process is gone');
+      void this.#endLater(this.#exitCause(this.#pid));
       return;
     }
     this.#watch = setTimeout(() => this.#look(), this.#runningCells > 0 ? BUSY_LOOK_MS : IDLE_LOOK_MS).unref();
+  }
+
+  #exitCause(pid: number): string {
+    const cause = exitText(pid) ?? 'its process is gone';
+    return this.#oomWatch.sawKill() ? `${cause}: the sandbox ran out of memory` : cause;
   }
 
   async #endLater(cause: string): Promise<void> {

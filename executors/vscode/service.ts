@@ -6,6 +6,7 @@ import { delimiter, join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { SubsystemHealth } from '../../src/dispatch/executor.ts';
+import { makeExpendable } from '../../src/sandbox/out-of-memory.ts';
 import { isExecutable } from '../../src/util/access.ts';
 import { canConnect, isFree } from './port.ts';
 import type { VscodeOptions } from './options.ts';
@@ -136,6 +137,7 @@ export class VscodeService {
       ? ['setpriv', `--reuid=${account.uid}`, `--regid=${account.gid}`, '--init-groups', '--', ...command]
       : command;
     const child = spawn(file, args, { cwd: directory, env: { ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+    makeExpendable(child.pid);
     this.#child = child;
     let cause: string | undefined;
     let isReady = false;

@@ -113,6 +113,46 @@ async function hogIsKilled(container) {
   assert.equal(next.content, 'lives');
 }
 
+async function cellHogIsKilled(container) {
+  const cell = async (code) => (await container.action('run_ipython', { code, include_extra: false }, 120)).content;
+  assert.equal(await cell('print(6 * 7)'), '42');
+  assert.match(await cell('x = bytearray(2 ** 31)'), /killed by signal 9: the sandbox ran out of memory/);
+  assert.equal(await cell('print(6 * 8)'), '48');
+}
+
+async function healsWithoutProcesses(container) {
+  const full = await container.bash('for i in $(seq 100); do sleep 300 & done', 90);
+  assert.match(full.extras.metadata.suffix, /No more processes could be started/);
+  assert.equal((await container.bash('echo works')).content, 'works');
+}
+
+/** A terminal takes a process and a thread. */
+async function refusesTheLastProcess(container) {
+  const count = 'for f in /sys/fs/cgroup/pids/pids.current /sys/fs/cgroup/pids.current; do [ -r $f ] && break; done';
+  await container.bash(`${count}; until read n <$f; [ $n -ge 63 ]; do sleep 300 & done 2>/dev/null`);
+  const { content } = await container.action('run', { command: 'echo hi', is_static: true }, 20);
+  assert.match(content, /no more processes can be started/);
+  assert.equal((await container.request('/alive')).status, 'ok');
+}
+
+/** They share a volume, and do not see each other's processes. */
+async function excludesAnother(tag) {
+  const state = `actiond-test-${Date.now()}`;
+  const options = ['-v', `${state}:/var/lib/actiond`];
+  try {
+    await withContainer(tag, { options }, async (first) => {
+      const image = `actiond-test/${tag}`;
+      const second = run('docker', ['run', '--rm', '--network=host', '-e', 'ACTIOND_PORT=0', ...options, image]);
+      const { code, stderr } = await second.catch((error) => error);
+      assert.equal(code, 1);
+      assert.match(stderr, /\/var\/lib\/actiond is in use by a running server in another container/);
+      assert.equal((await first.bash('echo lives')).content, 'lives');
+    });
+  } finally {
+    await docker('volume', 'rm', '-f', state);
+  }
+}
+
 async function continuesEvents(tag) {
   const state = `actiond-test-${Date.now()}`;
   const options = { options: ['-v', `${state}:/var/lib/actiond`] };
@@ -274,6 +314,16 @@ const CHECKS = [
     () => withContainer('bare', { options: ['--memory=400m', '--memory-swap=400m'] }, hogIsKilled),
   ],
   [
+    'the same at the smallest limit that is promised',
+    'bare',
+    () => withContainer('bare', { options: ['--memory=128m', '--memory-swap=128m'] }, hogIsKilled),
+  ],
+  [
+    'a cell that takes too much is killed, its answer says so',
+    'full',
+    () => withContainer('full', { options: ['--memory=400m', '--memory-swap=400m'] }, cellHogIsKilled),
+  ],
+  [
     'read-only root',
     'full',
     () =>
@@ -315,6 +365,17 @@ const CHECKS = [
         assert.equal(content, '12345\n12345\nhome');
       }),
   ],
+  [
+    'no process left: the shell heals',
+    'bare',
+    () => withContainer('bare', { options: ['--pids-limit=64'] }, healsWithoutProcesses),
+  ],
+  [
+    'room for one process: a shell is refused, the daemon lives',
+    'bare',
+    () => withContainer('bare', { options: ['--pids-limit=64'] }, refusesTheLastProcess),
+  ],
+  ['a second container on the same state is refused', 'bare', () => excludesAnother('bare')],
   ['a restart with the same state continues the event stream', 'bare', () => continuesEvents('bare')],
   [
     "V0's start command serves, as root with the shell of openhands",

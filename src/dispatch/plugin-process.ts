@@ -1,6 +1,7 @@
 import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
 import { errorObservation } from '../protocol/observations.ts';
+import { makeExpendable } from '../sandbox/out-of-memory.ts';
 import type { ActionContext } from './executor.ts';
 import type { PluginAction, PluginResult } from './plugin.ts';
 
@@ -30,7 +31,7 @@ const MAX_LINE_CHARS = 16 * 2 ** 20;
 const MAX_LOG_LINE_CHARS = 2000;
 /** Between being asked to end, by the end of its input, and being killed. */
 const STOP_GRACE_MS = 500;
-/** For an answer after `cancel`, which a hard timeout leads to as well; then the program is killed. */
+/** For an answer after `cancel`; then the program is killed. */
 const CANCEL_GRACE_MS = 2000;
 
 /** One life of a plugin's program: a JSON object for each line, both ways. */
@@ -57,6 +58,7 @@ export class PluginProcess {
     });
     this.#first.catch(ignore);
     this.#child = spawn(file, args, { cwd, env: { ...env }, stdio: ['pipe', 'pipe', 'pipe'] });
+    makeExpendable(this.#child.pid);
     this.#child.stdin.on('error', ignore);
     eachLine(
       this.#child.stdout,
@@ -117,7 +119,6 @@ export class PluginProcess {
         cwd: currentDir,
         ...(timeout === undefined ? {} : { timeout }),
       });
-      if (timeout !== undefined) timers.push(setTimeout(cancel, timeout * 1000));
       signal.addEventListener('abort', cancel, { once: true });
       if (signal.aborted) cancel();
     });

@@ -6,6 +6,7 @@ import { errorObservation, type Observation } from '../protocol/observations.ts'
 import type { SessionInfo } from '../protocol/http.ts';
 import type { ActionContext, ActionResult, AnyExecutor, SubsystemHealth } from './executor.ts';
 import type { Plugin, PluginHost } from './plugin.ts';
+import { isModule } from './plugin-faults.ts';
 import { createProcessPlugin } from './process-plugin.ts';
 
 /** An executor made of a plugin, with the schemas of its action types. */
@@ -31,6 +32,9 @@ export interface LoadPluginsOptions {
 
 /** The whole shutdown has five seconds. */
 const STOP_LIMIT_MS = 1000;
+/** For an answer once the signal is aborted: more than a program gets before it is killed. */
+const ANSWER_GRACE_MS = 3000;
+const MAX_TIMER_MS = 2 ** 31 - 1;
 const NAME = /^[a-z][a-z0-9_-]{0,63}$/;
 
 /** Loads plugins beside each other, and none for ever; each is told when it is there. Names and action types are those of the first that has them. */
@@ -56,11 +60,8 @@ export async function loadPlugins(options: LoadPluginsOptions): Promise<void> {
   await Promise.all(paths.map(load));
 }
 
-/** A module of JavaScript, or else a program. */
-const MODULE = /\.[cm]?[jt]s$/;
-
 async function create(path: string, { host, account, startLimitMs }: LoadPluginsOptions): Promise<unknown> {
-  if (!MODULE.test(path)) {
+  if (!isModule(path)) {
     const onLog = (text: string): void => host.log.info(`plugin ${basename(path)}: ${text}`);
     return createProcessPlugin(
       { path, env: host.env, cwd: host.workingDir, account, helloLimitMs: startLimitMs, onLog },
@@ -138,7 +139,9 @@ class PluginExecutor implements AnyExecutor {
   async execute(action: Action, context: ActionContext): Promise<ActionResult> {
     await this.#started;
     if (this.#startFailure !== undefined) return { observation: errorObservation(this.#startFailure) };
-    const result = await this.#plugin.execute(action, context);
+    const { signal, late, clear } = limitOf(action, context);
+    const execute = async (): Promise<ActionResult> => this.#plugin.execute(action, { ...context, signal });
+    const result = await Promise.race([execute(), late.then(() => this.#unanswered())]).finally(clear);
     const observation: unknown = result?.observation;
     if (isObservation(observation)) return { observation };
     return {
@@ -146,6 +149,12 @@ class PluginExecutor implements AnyExecutor {
         `The plugin ${this.name} did not answer with {observation: {observation, content, extras}}.`,
       ),
     };
+  }
+
+  /** Nobody waits for a plugin that does not mind its signal; what it does goes on. */
+  #unanswered(): ActionResult {
+    const message = `The plugin ${this.name} did not end the action within ${ANSWER_GRACE_MS / 1000} s of being asked to: it may still be at work.`;
+    return { observation: errorObservation(message) };
   }
 
   health(): SubsystemHealth {
@@ -186,6 +195,34 @@ async function stopped(plugin: Partial<Plugin> | null | undefined): Promise<void
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
+}
+
+interface Limit {
+  /** Aborted when the action is cancelled, the server stops or the action's time is over. */
+  readonly signal: AbortSignal;
+  /** Resolves when a plugin that minds the signal has answered. */
+  readonly late: Promise<void>;
+  clear(): void;
+}
+
+function limitOf({ timeout }: Action, context: ActionContext): Limit {
+  const controller = new AbortController();
+  const timers: NodeJS.Timeout[] = [];
+  const late = new Promise<void>((resolve) => {
+    controller.signal.addEventListener('abort', () => timers.push(setTimeout(resolve, ANSWER_GRACE_MS)));
+  });
+  const abort = (): void => controller.abort(context.signal.reason);
+  if (timeout !== undefined) timers.push(setTimeout(abort, Math.min(MAX_TIMER_MS, timeout * 1000)));
+  if (context.signal.aborted) abort();
+  else context.signal.addEventListener('abort', abort);
+  return {
+    signal: controller.signal,
+    late,
+    clear() {
+      timers.forEach(clearTimeout);
+      context.signal.removeEventListener('abort', abort);
+    },
+  };
 }
 
 async function within<T>(promise: Promise<T>, limitMs: number): Promise<T> {

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { lstat, readdir, readFile, readlink, rename, rm, symlink } from 'node:fs/promises';
 import path from 'node:path';
+import { Beacon, isLit } from './beacon.ts';
 import { hasCode, ifExists } from './files.ts';
 
 const LOCK = 'lock';
@@ -8,13 +9,18 @@ const LOCK = 'lock';
 const HOLDER = /^(\d+):(\d*):([\da-f]*):([\w-]+)$/;
 const NONCE_BYTES = 8;
 const LEFT_OVER = /^lock\..+\.(new|claim)$/;
+const BEACON = /^lock\.([\w-]+)\.alive$/;
+/** A starter's beacon takes connections within this, and takes the lock or goes. */
+const START_LIMIT_MS = 60_000;
 
 /** Another server that lives holds the directory. */
 export class DirectoryInUseError extends Error {
   readonly pid: number;
 
-  constructor(directory: string, pid: number) {
-    const who = pid === process.pid ? 'this process' : `a running server (process ${pid})`;
+  /** @param isElsewhere its process cannot be seen from here */
+  constructor(directory: string, pid: number, isElsewhere = false) {
+    const other = isElsewhere ? `a running server in another container (process ${pid} there)` : undefined;
+    const who = other ?? (pid === process.pid ? 'this process' : `a running server (process ${pid})`);
     super(`The state directory ${directory} is in use by ${who}. Stop it, or give this one a directory of its own.`);
     this.name = 'DirectoryInUseError';
     this.pid = pid;
@@ -34,18 +40,28 @@ interface Holder {
  * Takes the lock of a directory. The lock is a symbolic link that leads nowhere: it appears whole and for one of many starters, and a short
  * one needs no block of a disk that may be full. A dead holder's lock may be replaced only by whoever creates the claim named after its
  * nonce, and only while it is still that lock: so one of many starters wins. A claimant that died is replaced in the same way. The living
- * are never displaced.
+ * are never displaced: processes are looked for by their ids, and those of other containers by their beacons.
  */
 export async function acquireLock(directory: string): Promise<{ release(): Promise<void> }> {
   const mine: Holder = { ...(await identify()), nonce: randomBytes(NONCE_BYTES).toString('hex') };
   const newFile = path.join(directory, `lock.${mine.nonce}.new`);
+  // Before the lock, which nobody may take for a dead one's.
+  const beacon = await Beacon.light(beaconOf(directory, mine.nonce));
   try {
     while (!(await tryAcquire(directory, mine, newFile)));
-    await removeLeftOvers(directory);
+    await removeLeftOvers(directory, mine);
+  } catch (error) {
+    await beacon?.[Symbol.asyncDispose]();
+    throw error;
   } finally {
     await rm(newFile, { force: true });
   }
-  return { release: () => rm(path.join(directory, LOCK), { force: true }) };
+  return {
+    release: async () => {
+      await rm(path.join(directory, LOCK), { force: true });
+      await beacon?.[Symbol.asyncDispose]();
+    },
+  };
 }
 
 /** False: the situation has changed meanwhile, try again. */
@@ -68,6 +84,7 @@ async function tryAcquire(directory: string, mine: Holder, newFile: string): Pro
   if (isStillTheirs) {
     await tryCreate(mine, newFile);
     await rename(newFile, lockFile);
+    await rm(beaconOf(directory, holder.nonce), { force: true });
   }
   for (const claim of isStillTheirs ? claims : claims.slice(-1)) await rm(claim, { force: true });
   return isStillTheirs;
@@ -100,7 +117,13 @@ async function readHolder(file: string): Promise<Holder | undefined> {
 }
 
 async function assertDead(directory: string, holder: Holder, mine: Holder): Promise<void> {
-  if (await isAlive(holder, mine.bootId)) throw new DirectoryInUseError(path.dirname(directory), holder.pid);
+  const isHere = await isAlive(holder, mine.bootId);
+  if (isHere || (await isLit(beaconOf(directory, holder.nonce))))
+    throw new DirectoryInUseError(path.dirname(directory), holder.pid, !isHere);
+}
+
+function beaconOf(directory: string, nonce: string): string {
+  return path.join(directory, `lock.${nonce}.alive`);
 }
 
 async function identify(): Promise<Omit<Holder, 'nonce'>> {
@@ -129,13 +152,20 @@ async function startTimeOf(pid: number): Promise<string | undefined> {
   return state === 'Z' || state === 'X' ? undefined : fields[18];
 }
 
-async function removeLeftOvers(directory: string): Promise<void> {
-  const { bootId } = await identify();
+async function removeLeftOvers(directory: string, { nonce, bootId }: Holder): Promise<void> {
   for (const name of await readdir(directory)) {
-    if (!LEFT_OVER.test(name)) continue;
     const file = path.join(directory, name);
+    const lighter = BEACON.exec(name)?.[1];
+    if (lighter !== undefined && lighter !== nonce && (await isBurntOut(file))) await rm(file, { force: true });
+    if (!LEFT_OVER.test(name)) continue;
     const owner = await readHolder(file).catch(() => undefined);
     // One without a pid may be about to be written.
-    if (owner && owner.pid > 0 && !(await isAlive(owner, bootId))) await rm(file, { force: true });
+    if (!owner || owner.pid <= 0 || (await isAlive(owner, bootId))) continue;
+    if (!(await isLit(beaconOf(directory, owner.nonce)))) await rm(file, { force: true });
   }
+}
+
+async function isBurntOut(file: string): Promise<boolean> {
+  const info = await ifExists(lstat(file));
+  return info !== undefined && Date.now() - info.mtimeMs > START_LIMIT_MS && !(await isLit(file));
 }

@@ -22,7 +22,9 @@ export const HealthReply = z.object({ status: z.literal('ok') });
 
 /** Reply of `GET /ready`. */
 export const ReadyReply = z.object({
-  status: z.enum(['ready', 'starting', 'stopping']),
+  status: z
+    .enum(['ready', 'starting', 'stopping', 'failed'])
+    .describe('`failed`: a subsystem that is needed could not be started; `reasons` has why.'),
   subsystems: z.record(z.string(), SubsystemStatus),
   reasons: z.record(z.string(), z.string()).exactOptional().describe('Why a subsystem is not ready, by name.'),
 });

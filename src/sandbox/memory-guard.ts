@@ -41,6 +41,11 @@ export function memoryState(): MemoryState {
   return group !== undefined && group.available < machine.available ? group : machine;
 }
 
+/** What all of the sandbox may use together: the control group's limit or the machine's memory; bytes. */
+export function memoryLimit(): number {
+  return Math.min(groupMemory()?.limit ?? Infinity, machineMemory().limit);
+}
+
 function machineMemory(): MemoryState {
   const text = readText('/proc/meminfo') ?? '';
   const field = (name: string): number => Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(text)?.[1] ?? NaN) * 1024;

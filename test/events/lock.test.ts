@@ -1,8 +1,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { readdir, readFile, readlink, symlink, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, readFile, readlink, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { Beacon, isLit } from '../../src/events/beacon.ts';
 import { acquireLock, DirectoryInUseError } from '../../src/events/lock.ts';
 import { openLog, range, temporaryDirectory } from './support.ts';
 
@@ -18,7 +19,11 @@ async function currentBoot(): Promise<string> {
 }
 
 async function lockNames(directory: string): Promise<string[]> {
-  return (await readdir(directory)).filter((name) => name.startsWith('lock'));
+  return (await readdir(directory)).filter((name) => name.startsWith('lock') && !name.endsWith('.alive'));
+}
+
+async function beacons(directory: string): Promise<string[]> {
+  return (await readdir(directory)).filter((name) => name.endsWith('.alive'));
 }
 
 describe('a directory has one server', () => {
@@ -75,7 +80,37 @@ describe('a directory has one server', () => {
         else await result.value.release();
       }
       expect(await lockNames(directory.path)).toEqual([]);
+      expect(await beacons(directory.path)).toEqual([]);
     }
+  });
+
+  test('one that lives where its process cannot be seen is not displaced, whatever its path; once it is dead it is', async () => {
+    await using directory = await temporaryDirectory();
+    const deep = path.join(directory.path, 'd'.repeat(120), 'events');
+    await mkdir(deep, { recursive: true });
+    const beacon = await Beacon.light(path.join(deep, `lock.${DEAD.nonce}.alive`));
+    expect(beacon).toBeDefined();
+    await symlink(lockOf({ ...DEAD, bootId: await currentBoot() }), path.join(deep, 'lock'));
+    await expect(acquireLock(deep)).rejects.toThrow(
+      `is in use by a running server in another container (process ${DEAD.pid} there)`,
+    );
+    expect(await beacons(deep)).toEqual([`lock.${DEAD.nonce}.alive`]);
+    await beacon?.[Symbol.asyncDispose]();
+    await (await acquireLock(deep)).release();
+    expect(await readdir(deep)).toEqual([]);
+  });
+
+  test('a beacon that went out with its process is cleared away', async () => {
+    await using directory = await temporaryDirectory();
+    const file = path.join(directory.path, `lock.${DEAD.nonce}.alive`);
+    const script = 'require("net").createServer().listen(process.argv[1], () => process.kill(process.pid, "SIGKILL"))';
+    await once(spawn(process.execPath, ['-e', script, file]), 'exit');
+    expect(await isLit(file)).toBe(false);
+    await symlink(lockOf(DEAD), path.join(directory.path, 'lock'));
+    const lock = await acquireLock(directory.path);
+    expect(await beacons(directory.path)).not.toContain(path.basename(file));
+    await lock.release();
+    expect(await readdir(directory.path)).toEqual([]);
   });
 });
 
