@@ -62,7 +62,7 @@ import { childEnvironment } from './sandbox/child-env.ts';
 import { probeSandbox, type SandboxFacts, systemFacts } from './sandbox/probe.ts';
 import { createFileAccess, type FileAccess } from './sandbox/file-access.ts';
 import { MemoryGuard } from './sandbox/memory-guard.ts';
-import { endPredecessor, InstanceFile } from './sandbox/predecessor.ts';
+import { endPredecessors, InstanceFile } from './sandbox/predecessor.ts';
 import { ProcessScanner } from './sandbox/process-scanner.ts';
 import { endProcesses, findProcesses, ownOrphans, type ProcessQuery, signalProcess } from './sandbox/processes.ts';
 import { makeRuntimeDir } from './sandbox/runtime-dir.ts';
@@ -252,8 +252,9 @@ export class Server {
   async #startParts(): Promise<void> {
     this.#vscode?.start();
     this.#opened = this.#openJournal();
-    const before = this.#instance.replace(this.#mark);
-    const ended = before === undefined ? undefined : endPredecessor(before, PROCESS_GRACE_MS);
+    const ended = endPredecessors(this.#instance.add(this.#mark), PROCESS_GRACE_MS).then(() =>
+      this.#instance.settle(this.#mark),
+    );
     await Promise.all([this.#loadPlugins(), this.#startExecutors(), this.#opened, ended]);
     if (this.#phase !== 'starting') return;
     this.#phase = 'ready';

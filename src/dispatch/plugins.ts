@@ -140,7 +140,8 @@ class PluginExecutor implements AnyExecutor {
     await this.#started;
     if (this.#startFailure !== undefined) return { observation: errorObservation(this.#startFailure) };
     const { signal, late, clear } = limitOf(action, context);
-    const execute = async (): Promise<ActionResult> => this.#plugin.execute(action, { ...context, signal });
+    const execute = async (): Promise<{ readonly observation: unknown }> =>
+      this.#plugin.execute(action, { ...context, signal });
     const result = await Promise.race([execute(), late.then(() => this.#unanswered())]).finally(clear);
     const observation: unknown = result?.observation;
     if (isObservation(observation)) return { observation };
@@ -202,7 +203,7 @@ interface Limit {
   readonly signal: AbortSignal;
   /** Resolves when a plugin that minds the signal has answered. */
   readonly late: Promise<void>;
-  clear(): void;
+  readonly clear: () => void;
 }
 
 function limitOf({ timeout }: Action, context: ActionContext): Limit {
@@ -218,8 +219,8 @@ function limitOf({ timeout }: Action, context: ActionContext): Limit {
   return {
     signal: controller.signal,
     late,
-    clear() {
-      timers.forEach(clearTimeout);
+    clear: () => {
+      for (const timer of timers) clearTimeout(timer);
       context.signal.removeEventListener('abort', abort);
     },
   };

@@ -3,6 +3,8 @@ import { join } from 'node:path';
 import { endProcesses } from './processes.ts';
 
 const FILE = 'instance';
+/** Servers that were killed one after another, each before it had ended what the one before had left. */
+const MAX_MARKS = 100;
 
 /**
  * Names a server's processes to whoever serves its state directory next: a server that is killed cannot end what ignores the end of its
@@ -18,29 +20,44 @@ export class InstanceFile {
 
   /**
    * @param mark `NAME=value` in the environment of all processes of this server
-   * @returns the one of a server that did not end by itself
+   * @returns those of servers that did not end by themselves; they stay until {@link settle}
    */
-  replace(mark: string): string | undefined {
-    let before: string | undefined;
-    try {
-      before = readFileSync(this.#path, 'utf8');
-    } catch {
-      // The last one ended as it should, or there was none.
-    }
-    try {
-      writeFileSync(this.#path, mark, { mode: 0o600 });
-    } catch {
-      // A full disk: no reason not to serve what can be read.
-    }
-    return before !== undefined && before.startsWith(mark.slice(0, mark.indexOf('=') + 1)) ? before : undefined;
+  add(mark: string): string[] {
+    const name = mark.slice(0, mark.indexOf('=') + 1);
+    const before = this.#read().filter((line) => line.startsWith(name));
+    this.#write([mark, ...before].slice(0, MAX_MARKS));
+    return before;
+  }
+
+  /** What the others had left is gone. */
+  settle(mark: string): void {
+    if (this.#read().length > 1) this.#write([mark]);
   }
 
   remove(): void {
     rmSync(this.#path, { force: true });
   }
+
+  #read(): string[] {
+    try {
+      return readFileSync(this.#path, 'utf8').split('\n');
+    } catch {
+      // The last one ended as it should, or there was none.
+      return [];
+    }
+  }
+
+  #write(marks: readonly string[]): void {
+    try {
+      writeFileSync(this.#path, marks.join('\n'), { mode: 0o600 });
+    } catch {
+      // A full disk: no reason not to serve what can be read.
+    }
+  }
 }
 
-/** Ends what a server has left that was killed. @returns how many processes could not be ended */
-export function endPredecessor(mark: string, graceMs: number): Promise<number> {
-  return endProcesses({ mark }, graceMs);
+/** Ends what servers have left that were killed. @returns how many processes could not be ended */
+export async function endPredecessors(marks: readonly string[], graceMs: number): Promise<number> {
+  const left = await Promise.all(marks.map((mark) => endProcesses({ mark }, graceMs)));
+  return left.reduce((sum, count) => sum + count, 0);
 }

@@ -452,6 +452,17 @@ test('what a killed server left behind, because it ignores hangups, ends when th
   first.signal('SIGKILL');
   await first.exited;
   expect(marks.filter((mark) => processesWith(mark).length > 0)).not.toEqual([]);
+  // One that is killed before it has done so leaves it to the one after it.
+  const port = await freePort();
+  using hasty = new Daemon(build, [`${port}`, ...args.slice(1)]);
+  const isUp = () =>
+    fetch(`http://127.0.0.1:${port}/health`).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+  await until('the port', isUp);
+  hasty.signal('SIGKILL');
+  await hasty.exited;
   using second = new Daemon(build, args);
   await run(await second.url(), 'true');
   expect(marks.flatMap((mark) => processesWith(mark))).toEqual([]);

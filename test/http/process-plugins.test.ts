@@ -127,13 +127,13 @@ test('one that never answers at its start holds up neither the server nor the ot
 
 test('a program whose schema is none does not go on running', async () => {
   const folder = makeTemporaryFolder('actiond-refused-');
-  const path = join(folder.path, 'odd');
+  const odd = join(folder.path, 'odd');
   const hello = JSON.stringify({ kind: 'hello', name: 'odd', actions: { odd: { type: 'no such type' } } });
-  writeFileSync(path, `#!/bin/sh\necho '${hello}'\nwhile read -r line; do :; done\n`, { mode: 0o755 });
+  writeFileSync(odd, `#!/bin/sh\necho '${hello}'\nwhile read -r line; do :; done\n`, { mode: 0o755 });
   try {
-    await using other = await TestServer.start(['--plugin', path]);
-    expect((await other.request('GET', '/ready')).json.subsystems[path]).toBe('failed');
-    await until('it has ended', () => findByCommandLine(path) === undefined);
+    await using other = await TestServer.start(['--plugin', odd]);
+    expect((await other.request('GET', '/ready')).json.subsystems[odd]).toBe('failed');
+    await until('it has ended', () => findByCommandLine(odd) === undefined);
   } finally {
     folder.remove();
   }
