@@ -1,5 +1,5 @@
 /** Where kernels come from: a gateway of our own, a Jupyter server that is there already, or none at all. */
-import { type ChildProcess, spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -7,6 +7,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { findAccount } from '../../src/sandbox/account.ts';
 import { ended, eventsOf, outputOf, post } from '../support/actions.ts';
 import { cellOf, JUPYTER_PYTHON, needsJupyter, runCell, startJupyterServer } from '../support/jupyter.ts';
+import { isJupyterUp, startPlainJupyter } from '../support/plain-jupyter.ts';
 import { freePort } from '../support/port.ts';
 import { childrenOf, processesWith } from '../support/processes.ts';
 import { TestServer } from '../support/server.ts';
@@ -28,26 +29,10 @@ describe('a plain jupyter server', () => {
     port = await freePort();
     jupyter = startServer(port);
     jupyter.once('error', () => (jupyter = undefined));
-    await until('the Jupyter server', async () => !jupyter || (await isUp(port)));
+    await until('the Jupyter server', async () => !jupyter || (await isJupyterUp(port)));
   });
 
-  function startServer(onPort: number): ChildProcess {
-    const flags = [
-      `--port=${onPort}`,
-      '--ip=127.0.0.1',
-      '--no-browser',
-      '--allow-root',
-      `--IdentityProvider.token=${token}`,
-    ];
-    return spawn(JUPYTER_PYTHON, ['-m', 'jupyter_server', ...flags], {
-      cwd: directory,
-      env: { ...process.env, JUPYTER_RUNTIME_DIR: directory, JUPYTER_CONFIG_DIR: directory },
-      stdio: 'ignore',
-    });
-  }
-
-  const isUp = async (onPort: number): Promise<boolean> =>
-    (await fetch(`http://127.0.0.1:${onPort}/api`).catch(() => undefined))?.ok === true;
+  const startServer = (onPort: number): ChildProcess => startPlainJupyter(onPort, token, directory);
 
   afterAll(() => {
     jupyter?.kill('SIGTERM');
@@ -125,7 +110,7 @@ open("${gone}", "w").close()`;
     const ownPort = await freePort();
     const gone = startServer(ownPort);
     try {
-      await until('another Jupyter server', () => isUp(ownPort));
+      await until('another Jupyter server', () => isJupyterUp(ownPort));
       await using server = await start(`http://127.0.0.1:${ownPort}`);
       const { json } = await post(server, cellOf('print("begin"); import time; time.sleep(60)'), {
         prefer: 'respond-async',
@@ -151,7 +136,7 @@ open("${gone}", "w").close()`;
     const ownPort = await freePort();
     const still = startServer(ownPort);
     try {
-      await until('another Jupyter server', () => isUp(ownPort));
+      await until('another Jupyter server', () => isJupyterUp(ownPort));
       await using server = await start(`http://127.0.0.1:${ownPort}`);
       const { json } = await post(server, cellOf('print("begin"); import time; time.sleep(60)', { timeout: 4 }), {
         prefer: 'respond-async',
