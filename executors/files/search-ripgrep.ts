@@ -2,11 +2,14 @@ import { type ChildProcessByStdio, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import type { Readable } from 'node:stream';
 import type { SearchFilesRequest } from '../../src/protocol/http.ts';
+import { fault } from '../../src/sandbox/file-faults.ts';
 import type { Identity } from '../../src/sandbox/identity.ts';
+import type { Pin } from '../../src/sandbox/pin.ts';
 import type { Found } from './found.ts';
 
 export interface RipgrepSearch {
-  readonly root: string;
+  /** Held until the search is over: whatever is put in its place is not searched. */
+  readonly root: Pin;
   readonly request: SearchFilesRequest;
   readonly env: Readonly<Record<string, string>>;
   /** Whom it runs as; undefined: this process's account. */
@@ -25,16 +28,19 @@ const MAX_OPEN_BYTES = 1024 * 1024;
 const MAX_COMPLAINT = 2000;
 const NOTHING_FOUND = 1;
 const SOME_UNREADABLE = 2;
+/** Of setpriv, when there is no such program. */
+const NOT_FOUND = 127;
 
 /** @throws ENOENT when there is no ripgrep; Error with its complaint, such as about a wrong pattern */
 export async function* searchWithRipgrep(search: RipgrepSearch): AsyncGenerator<Found> {
   const { root, request, env, identity, signal } = search;
-  const child = spawn('rg', argumentsOf(request), {
-    // Globs with a slash count from there.
-    cwd: root,
+  const [program, ...args] = [...switching(identity), 'rg', ...argumentsOf(request)] as [string, ...string[]];
+  const child = spawn(program, args, {
+    // Globs with a slash count from there. The child enters it before it loses its descriptors.
+    cwd: root.link,
     env: { ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
-    ...(identity ? { uid: identity.uid, gid: identity.gid } : {}),
+    ...(identity && program === 'rg' ? { uid: identity.uid, gid: identity.gid } : {}),
     signal,
     killSignal: 'SIGKILL',
   });
@@ -44,17 +50,25 @@ export async function* searchWithRipgrep(search: RipgrepSearch): AsyncGenerator<
     await once(child, 'spawn');
     const complaint = firstWords(child);
     let hasFound = false;
-    for await (const found of readFound(child.stdout, root, request.pattern !== undefined)) {
+    for await (const found of readFound(child.stdout, root.path, request.pattern !== undefined)) {
       yield found;
       hasFound = true;
     }
     const [code] = (await closed) as [number | null];
+    if (code === NOT_FOUND && program !== 'rg') throw fault('ENOENT', 'rg');
     const isFailure = code !== 0 && code !== NOTHING_FOUND && !(code === SOME_UNREADABLE && hasFound);
     const words = await complaint;
     if (isFailure && words !== '') throw new Error(words);
   } finally {
     child.kill('SIGKILL');
   }
+}
+
+/** Node leaves a child no group but the primary one. */
+function switching(identity: Identity | undefined): string[] {
+  if (identity === undefined || identity.gids.size === 1) return [];
+  const groups = Array.from(identity.gids).join(',');
+  return ['setpriv', `--reuid=${identity.uid}`, `--regid=${identity.gid}`, `--groups=${groups}`, '--'];
 }
 
 const NEWLINE = 0x0a;

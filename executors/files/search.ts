@@ -47,7 +47,9 @@ async function* search(
   signal: AbortSignal,
 ): AsyncGenerator<Found> {
   try {
-    yield* searchWithRipgrep({ root, request, env, identity: access.identity, signal });
+    // Checked again, and held: what has taken its place meanwhile is not searched.
+    await using held = await access.pin(root);
+    yield* searchWithRipgrep({ root: held, request, env, identity: access.identity, signal });
   } catch (error) {
     if (codeOf(error) !== 'ENOENT') throw error;
     const { searchByWalking } = await import('./search-walk.ts');
