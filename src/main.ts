@@ -33,21 +33,24 @@ async function main(): Promise<void> {
   const secrets = secretsOf(config);
   const log = createLogger(config.logLevel, secrets);
   for (const warning of [...warnings, ...unerased]) log.warn(warning);
-  surviveFaultsOf(config.pluginPaths, log);
-  const interrupted = new AbortController();
   let toKill: Server | undefined;
+  onFaults(config.pluginPaths, log, (text) => {
+    toKill?.killProcesses();
+    fail(1, secrets.mask(text));
+  });
+  const interrupted = new AbortController();
   const starting = Server.start(config, log, secrets, interrupted.signal);
   const stop = async (signal: string): Promise<void> => {
     log.info({ signal }, 'stopping');
     interrupted.abort();
-    toKill = await starting;
-    await toKill.stop();
+    await (await starting).stop();
   };
   onSignals(stop, () => {
     log.warn('stopping took too long: what is left is killed');
     toKill?.killProcesses();
   });
   const server = await starting.catch((error: unknown) => fail(1, startFailure(error, config.host, config.port)));
+  toKill = server;
   log.info(
     {
       version: VERSION,
@@ -91,12 +94,11 @@ function eraseKeys(): string[] {
   }
 }
 
-/** A fault of a plugin's module that nobody has caught costs the plugin only; one of the daemon's own ends it, as without plugins. */
-function surviveFaultsOf(plugins: readonly string[], log: Logger): void {
-  if (!plugins.some(isModule)) return;
+/** A fault of a plugin's module that nobody has caught costs the plugin only; one of the daemon's own ends it, with all it has started. */
+function onFaults(plugins: readonly string[], log: Logger, end: (text: string) => never): void {
   process.on('uncaughtException', (error: unknown) => {
-    const plugin = faultyModule(error, plugins);
-    if (plugin === undefined) fail(1, error instanceof Error ? (error.stack ?? error.message) : String(error));
+    const plugin = plugins.some(isModule) ? faultyModule(error, plugins) : undefined;
+    if (plugin === undefined) end(error instanceof Error ? (error.stack ?? error.message) : String(error));
     log.error({ err: error, plugin }, 'the plugin has failed outside of its actions: the server goes on');
   });
 }

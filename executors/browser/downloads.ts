@@ -3,7 +3,7 @@ import { extname } from 'node:path';
 import type { FileAccess } from '../../src/sandbox/file-access.ts';
 import type { Pin } from '../../src/sandbox/pin.ts';
 import type { CdpConnection } from './cdp.ts';
-import { MAX_DOWNLOAD_BYTES, MAX_DOWNLOADS } from './limits.ts';
+import { MAX_DOWNLOADS, MAX_DOWNLOAD_BYTES, MAX_NOTES, MAX_UNSEEN_DOWNLOADS } from './limits.ts';
 import { type Deadline, ifWithin } from './within.ts';
 
 export interface DownloadsOptions {
@@ -46,6 +46,8 @@ export class Downloads {
   readonly #claims = new Map<string, Promise<boolean>>();
   #saved: SavedDownload[] = [];
   #failed: string[] = [];
+  /** Further ones that failed, of which nothing is kept. */
+  #unnamed = 0;
   #begun = 0;
   #onBegin: (() => void) | undefined;
   #count = 0;
@@ -115,6 +117,7 @@ export class Downloads {
     const saved = this.#saved;
     const lines = [
       ...this.#failed,
+      ...(this.#unnamed > 0 ? [`${this.#unnamed} more downloads did not arrive`] : []),
       ...Array.from(
         this.#running.values(),
         ({ suggestedName, receivedBytes }) =>
@@ -123,6 +126,7 @@ export class Downloads {
     ];
     this.#saved = [];
     this.#failed = [];
+    this.#unnamed = 0;
     return { saved, lines };
   }
 
@@ -131,8 +135,9 @@ export class Downloads {
     const suggestedName = cleanName(params['suggestedFilename']);
     this.#begun += 1;
     this.#onBegin?.();
-    if (this.#running.size >= MAX_DOWNLOADS) {
-      this.#failed.push(`The download of ${suggestedName} was cancelled: ${MAX_DOWNLOADS} others are under way`);
+    const obstacle = this.#obstacle();
+    if (obstacle !== undefined) {
+      this.#tell(`The download of ${suggestedName} was cancelled: ${obstacle}`);
       void cdp.send('Browser.cancelDownload', { guid }, sessionId).catch(() => {});
       return;
     }
@@ -153,10 +158,22 @@ export class Downloads {
     }
   }
 
+  #obstacle(): string | undefined {
+    if (this.#running.size >= MAX_DOWNLOADS) return `${MAX_DOWNLOADS} others are under way`;
+    if (this.#saved.length >= MAX_UNSEEN_DOWNLOADS)
+      return `${MAX_UNSEEN_DOWNLOADS} others have come since the last action`;
+    return undefined;
+  }
+
   #fail({ guid, suggestedName, finish }: Download, reason: string): void {
     this.#running.delete(guid);
-    this.#failed.push(`The download of ${suggestedName} ${reason}`);
+    this.#tell(`The download of ${suggestedName} ${reason}`);
     finish();
+  }
+
+  #tell(line: string): void {
+    if (this.#failed.length < MAX_NOTES) this.#failed.push(line);
+    else this.#unnamed += 1;
   }
 
   async #save(download: Download): Promise<void> {

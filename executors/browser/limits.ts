@@ -68,6 +68,8 @@ export const MAX_STDERR_CHARS = 8192;
 export const MAX_DOWNLOAD_BYTES = 4 * 1024 ** 3;
 /** Downloads of one session that run at a time; more are cancelled. */
 export const MAX_DOWNLOADS = 16;
+/** Files of one session that have arrived between two actions: a page can go on for ever. */
+export const MAX_UNSEEN_DOWNLOADS = 100;
 /** Pictures kept in `.browser_screenshots`. */
 export const MAX_SCREENSHOTS = 100;
 /** Chromium makes a socket `org.chromium.Chromium.XXXXXX/SingletonSocket` in the directory, and ends where its path has over 107 bytes. */

@@ -1,10 +1,12 @@
 /** The daemon as a process: command line, signals, what it leaves behind, what it tells nobody. */
 import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
 import { chownSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { WebSocket } from 'ws';
 import { Build, Daemon, run } from '../support/built-server.ts';
 import { RawConnection } from '../support/http.ts';
 import { freePort } from '../support/port.ts';
@@ -469,6 +471,30 @@ test('what a killed server left behind, because it ignores hangups, ends when th
   second.signal('SIGTERM');
   expect((await second.exited).code).toBe(0);
   expect(readdirSync(join(directory, 'events'))).not.toContain('instance');
+});
+
+test('a fault of its own ends the server with all that it has started, and tells no secret', async () => {
+  const directory = newDirectory();
+  const secret = 's3cret-of-the-sandbox';
+  using daemon = new Daemon(build, ['0', '--state-dir', directory, '--working-dir', directory], {
+    env: { MY_TOKEN: secret, NODE_OPTIONS: '--inspect=127.0.0.1:0' },
+  });
+  const url = await daemon.url();
+  const mark = newMark();
+  void run(url, `trap '' HUP; sleep ${mark}; :`).catch(() => {});
+  await until('the program', () => processesWith(`sleep ${mark}`).length > 0);
+  const debuggerUrl = /ws:\S+/.exec(daemon.stderr)?.[0] ?? '';
+  const socket = new WebSocket(debuggerUrl);
+  await once(socket, 'open');
+  const expression = `setTimeout(() => { throw new Error('fault with ${secret}'); })`;
+  socket.send(JSON.stringify({ id: 1, method: 'Runtime.evaluate', params: { expression } }));
+  // Node waits for its debugger to go.
+  await until('the fault', () => daemon.stderr.includes('fault with'));
+  socket.terminate();
+  expect((await daemon.exited).code).toBe(1);
+  expect(daemon.stderr).toMatch(/^actiond: Error: fault with /m);
+  expect(daemon.stdout + daemon.stderr).not.toContain(secret);
+  await until('the program is gone', () => processesWith(`sleep ${mark}`).length === 0);
 });
 
 describe('secrets', () => {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 const REPOSITORY = join(import.meta.dirname, '../..');
-const START_LIMIT_MS = 20_000;
+const START_LIMIT_MS = 60_000;
 
 /** The daemon as it is shipped, built from the sources as they are now into a directory of its own. */
 export class Build implements Disposable {
