@@ -22,6 +22,9 @@ const COMMAND_REDIRECTIONS = `<&${TERMINAL_FD} >&${TERMINAL_FD} 2>&${TERMINAL_FD
 /** In front of a token that stands alone: the command's line has been read and is being carried out. */
 const BEGUN = '!';
 
+/** More than any field has. */
+const MAX_FIELD_CHARS = 4 * 1024 * 1024;
+
 /** A report is this many fields, each ended by NUL, which no value of bash can contain. */
 const REPORT_FIELDS = 7;
 
@@ -192,6 +195,8 @@ export class ReportReader {
     const [first = '', ...rest] = text.split('\0');
     this.#fields[this.#fields.length - 1] += first;
     this.#fields.push(...rest);
+    // What a command itself writes there ends nowhere; a report that goes with it is asked for again.
+    if ((this.#fields.at(-1) ?? '').length > MAX_FIELD_CHARS) this.#fields = [''];
     const reports = new Map<string, ShellReport>();
     while (this.#takeBegun() || this.#fields.length > REPORT_FIELDS) {
       if (this.#fields.length <= REPORT_FIELDS) continue;

@@ -101,8 +101,10 @@ const SUDOERS_RULE = '%sudo ALL=(ALL) NOPASSWD:ALL';
 
 async function allowSudo(warn: (text: string) => void): Promise<void> {
   try {
-    if (readFileSync('/etc/sudoers', 'utf8').includes(SUDOERS_RULE)) return;
-    await appendFile('/etc/sudoers', `${SUDOERS_RULE}\n`);
+    const rules = readFileSync('/etc/sudoers', 'utf8');
+    if (rules.includes(SUDOERS_RULE)) return;
+    const end = rules === '' || rules.endsWith('\n') ? '' : '\n';
+    await appendFile('/etc/sudoers', `${end}${SUDOERS_RULE}\n`);
   } catch (error) {
     warn(`sudo without a password could not be set up: ${String(error)}`);
   }

@@ -18,3 +18,9 @@ test.each([1, 7, 40, 1000])('the first report of a command counts, also when the
   ]);
   expect(reader.begun).toBe('two');
 });
+
+test('what has no end is not kept, and the next report is read', () => {
+  const reader = new ReportReader();
+  for (let count = 0; count < 5; count += 1) reader.read('x'.repeat(1024 * 1024));
+  expect(Array.from(reader.read(report('one', 3)).keys())).toEqual(['one']);
+});

@@ -34,6 +34,9 @@ beforeAll(async () => {
     ),
     '/slow-popup': page(`<button onclick="window.open('/hang')">slow popup</button>`),
     '/many': page(`<button onclick="for (let i = 0; i < 60; i++) window.open('about:blank')">many</button>`),
+    '/saves-for-ever': page(
+      `<script>onload = () => setInterval(() => Object.assign(document.createElement('a'), { href: 'data:,x', download: 'x' }).click(), 5)</script>`,
+    ),
     '/links': page(`<a href="/data.csv">data</a><a href="/slow.bin">slow</a>`),
     '/framed': page(`<iframe srcdoc="<a href='/data.csv'>data in frame</a>"></iframe>`),
     '/data.csv': (_request, response) => {
@@ -144,6 +147,17 @@ test('a download by a click, one by its address, one that breaks off', async () 
   const broken = await act(server, `goto('${site.url('/broken.bin')}')`);
   expect(broken.observation).toBe('browse');
   expect(broken.content).toContain('did not arrive as a whole');
+});
+
+test('a page that saves files for ever fills neither the disk nor the answer', async () => {
+  await open(server, site.url('/saves-for-ever'), { session: 'saver' });
+  const files = (): number => readdirSync(server.workingDir).filter((name) => name.startsWith('file_')).length;
+  const before = files();
+  await until('as many as are kept', () => files() - before >= 100);
+  expect((await act(server, `goto('${site.url('/good')}')`, { session: 'saver' })).observation).toBe('download');
+  expect(files() - before).toBeLessThan(150);
+  expect((await act(server, 'noop(0)', { session: 'saver' })).content).toContain('good page');
+  await server.request('DELETE', '/sessions/browser:saver');
 });
 
 test('a download is that of its session alone, also out of a frame', async () => {
