@@ -92,7 +92,7 @@ describe('shapes', () => {
       (await server.request('GET', '/sessions')).json.sessions.some(
         (session: { lane: string }) => session.lane === lane,
       );
-    for (let round = 0; round < 20; round += 1) {
+    for (let round = 0; round < 10; round += 1) {
       const running = server.run(`echo >> ${file}-${round}; sleep 60`, { session: `closed-${round}`, timeout: 60 });
       await until('the session', () => isOpen(`bash:closed-${round}`));
       // In some rounds later, by a request or several.
