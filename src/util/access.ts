@@ -10,7 +10,11 @@ export function isEnterable(path: string): boolean {
   }
 }
 
-/** Whether this is a file that this process may execute. */
+/** Whether this is a file that this process may execute. One that is not there, as most on a PATH, costs no exception. */
 export function isExecutable(path: string): boolean {
-  return isEnterable(path) && statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+  try {
+    return statSync(path, { throwIfNoEntry: false })?.isFile() === true && isEnterable(path);
+  } catch {
+    return false;
+  }
 }
