@@ -72,8 +72,9 @@ test('a browser that is too old is replaced: cookies and tabs move', async () =>
   const [before] = await sessionsOf(server);
   let found = await act(server, 'noop(0)');
   await until('a new browser', async () => {
+    if ((await sessionsOf(server))[0]?.pid !== before?.pid) return true;
     found = await act(server, 'noop(100)');
-    return (await sessionsOf(server))[0]?.pid !== before?.pid;
+    return false;
   });
   expect(found.content).toContain('[The browser was replaced because of its age or size');
   expect(found.extras).toMatchObject({ active_page_index: 1, open_pages_urls: [PAGE, 'data:text/html,<p>second</p>'] });
