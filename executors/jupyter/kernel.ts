@@ -363,10 +363,14 @@ export class Kernel {
 
   /** Until the server has passed on what it has of a dead kernel: it takes its time where the machine is busy. */
   async #lastOutput(): Promise<void> {
-    for (let before = -1; before !== this.#received && this.#isAlive;) {
+    let [before, isLate] = [-1, false];
+    while ((before !== this.#received || isLate) && this.#isAlive) {
       before = this.#received;
       await this.#timer(LAST_OUTPUT_MS);
+      const asked = performance.now();
       await this.#channel.answered();
+      // One that stood still answers before it has looked for what came meanwhile.
+      isLate = performance.now() - asked > LAST_OUTPUT_MS;
     }
   }
 
