@@ -210,8 +210,7 @@ export class Session {
 
   async #run(action: RunAction, text: string, context: ActionContext): Promise<ActionResult> {
     const { args } = action;
-    const limitMs = action.timeout === undefined ? undefined : answerDueMs(action.timeout, context);
-    const shell = this.#shell?.isAlive ? this.#shell : await unlessAborted(this.#readyShell(), context.signal, limitMs);
+    const shell = this.#shell?.isAlive ? this.#shell : await this.#shellInTime(action, context);
     if (!shell) return { observation: refusalObservation(texts.SHELL_NOT_READY, args.hidden) };
     this.#output.begin(context.actionId, args.hidden ? undefined : context.emit, args.hidden);
     const command: Command = {
@@ -230,6 +229,12 @@ export class Session {
       this.#settle(command, outcome),
     );
     return this.#waitAndReport(command, action, text, context);
+  }
+
+  /** Undefined when nobody waits for the action any more before there is a shell. */
+  #shellInTime({ timeout }: RunAction, context: ActionContext): Promise<Shell | undefined> {
+    const limitMs = timeout === undefined ? undefined : answerDueMs(timeout, context);
+    return unlessAborted(this.#readyShell(), context.signal, limitMs);
   }
 
   /** A command that its shell never began is given to a new one, once, unless it is because it was cancelled. */

@@ -213,7 +213,8 @@ export class Dispatcher {
     let cause: unknown;
     let result: ActionResult;
     try {
-      const obstacle = (await obstacleOf(call, accepted)) ?? (await this.#owedObservation());
+      const obstacle =
+        (await obstacleOf(call, accepted)) ?? (this.#isOwing ? await this.#owedObservation() : undefined);
       if (obstacle === CANCELLED_EARLY) result = refusal(call, obstacle);
       else if (obstacle !== undefined) result = { ...refusal(call, obstacle), refused: true };
       else if (execute) result = await execute(this.#context(call, arrivedAt));
@@ -267,7 +268,6 @@ export class Dispatcher {
 
   /** While an observation waits for the disk nothing starts: after a crash the log must tell what had begun. */
   async #owedObservation(): Promise<string | undefined> {
-    if (!this.#isOwing) return undefined;
     try {
       await this.#options.journal.flush();
       this.#isOwing = false;
